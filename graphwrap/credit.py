@@ -1,0 +1,104 @@
+"""What every credit method shares: its result, its parameters and how it is called."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from graphwrap.diagnostics import diagnose, warn_if_useless
+from graphwrap.graph import TransitionGraph
+from graphwrap.grouping import FloatArray
+from graphwrap.transitions import Transitions
+
+
+@dataclass(frozen=True, eq=False)
+class Credit:
+    """Credit of N steps, aligned with the rows of the transitions (M nodes)."""
+
+    advantages: FloatArray  # float64 (N,), what a policy gradient multiplies
+    step_advantages: FloatArray  # float64 (N,), the step-level part, unweighted
+    episode_advantages: FloatArray  # float64 (N,), A^E, the outcome part, unweighted
+    graph_rewards: FloatArray | None  # float64 (N,), R^G of GraphGPO
+    values: FloatArray | None  # float64 (M,), V of GRAFT and RewardFlow
+    distances: FloatArray  # float64 (M,), cost of the cheapest path to GOAL
+    graph: TransitionGraph
+    seconds: float  # wall-clock time of graph and credit
+
+    @cached_property
+    def diagnostics(self) -> dict[str, float]:
+        """Plain numbers about the batch; see `graphwrap.diagnostics.diagnose`."""
+        return diagnose(self.graph, self.advantages)
+
+
+@dataclass(frozen=True, eq=False)
+class StepCredit:
+    """What a method computes; the fields are those of `Credit`."""
+
+    advantages: FloatArray
+    step_advantages: FloatArray
+    episode_advantages: FloatArray
+    graph_rewards: FloatArray | None = None
+    values: FloatArray | None = None
+
+
+@dataclass(frozen=True)
+class CreditMethod(ABC):
+    """A credit method: its hyperparameters, callable on transitions or on their graph.
+
+    Subclasses are frozen dataclasses whose fields are made by `graphwrap.parameters` and carry their own checks.
+    """
+
+    paper: ClassVar[str] = ""
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            check: Callable[[str, Any], Any] = field.metadata["check"]
+            object.__setattr__(
+                self, field.name, check(f"{type(self).__name__}({field.name}=)", getattr(self, field.name))
+            )
+
+    def __call__(self, data: Transitions | TransitionGraph) -> Credit:
+        """Credit every step of `data`.
+
+        Raises:
+            TypeError: `data` is neither `Transitions` nor a `TransitionGraph`.
+        """
+        started = time.perf_counter()
+        if isinstance(data, Transitions):
+            graph = TransitionGraph.from_transitions(data)
+        elif isinstance(data, TransitionGraph):
+            graph = data
+        else:
+            raise TypeError(
+                f"{type(self).__name__} credits Transitions or a TransitionGraph, not {type(data).__name__}; "
+                "Transitions.from_columns(...) makes them from columns"
+            )
+        part = self.compute(graph)
+        seconds = time.perf_counter() - started
+        warn_if_useless(graph, part.advantages, stacklevel=2)
+        return Credit(
+            advantages=part.advantages,
+            step_advantages=part.step_advantages,
+            episode_advantages=part.episode_advantages,
+            graph_rewards=part.graph_rewards,
+            values=part.values,
+            distances=graph.distances,
+            graph=graph,
+            seconds=seconds,
+        )
+
+    @abstractmethod
+    def compute(self, graph: TransitionGraph) -> StepCredit:
+        """The method itself: credit of every row of `graph`, all float64 (N,)."""
+
+
+def zeros(graph: TransitionGraph) -> FloatArray:
+    """float64 (N,) of zeros, a row per step."""
+    return np.zeros(len(graph.source))

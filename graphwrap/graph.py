@@ -1,0 +1,217 @@
+"""The state-transition graph of a batch: one node table for all tasks, rows as edges, in CSR form."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphwrap._jit import jit
+from graphwrap.grouping import BoolArray, FloatArray, Int32Array, ids_within, rows_by_key
+from graphwrap.paths import goal_distances
+from graphwrap.transitions import Outcome, Transitions
+
+if TYPE_CHECKING:
+    import networkx
+
+GOAL_STATE = -1
+"""State id of a GOAL node: it is never an observation, so no observation can collide with it."""
+
+
+@dataclass(frozen=True, eq=False)
+class TransitionGraph:
+    """One directed graph per task, all tasks of a batch in one node table (N rows, M nodes, K tasks).
+
+    A node is a (task, state) pair: equal states of different tasks are different nodes, since the goal differs. The
+    nodes of a task are contiguous; its first node is GOAL. An edge occurrence is a row of the transitions. The last
+    step of a successful episode leads to GOAL instead of its observed next state.
+    """
+
+    transitions: Transitions
+    source: Int32Array  # int32 (N,), node the row leaves
+    target: Int32Array  # int32 (N,), node the row leads to
+    node_task: Int32Array  # int32 (M,)
+    node_state: Int32Array  # int32 (M,), GOAL_STATE for GOAL
+    task_offsets: Int32Array  # int32 (K + 1,), task k owns nodes task_offsets[k]:task_offsets[k + 1]
+
+    @classmethod
+    def from_transitions(cls, transitions: Transitions) -> TransitionGraph:
+        """Build the graph of `transitions` in time linear in the rows."""
+        t = transitions
+        source, target, node_task, node_state, task_offsets = _nodes(
+            t.state,
+            t.next_state,
+            t.order,
+            t.episode_offsets,
+            t.episode_task,
+            t.outcome == Outcome.SUCCESS,
+            t.num_tasks,
+            t.num_states,
+        )
+        for array in (source, target, node_task, node_state, task_offsets):
+            array.flags.writeable = False
+        return cls(t, source, target, node_task, node_state, task_offsets)
+
+    @property
+    def num_nodes(self) -> int:
+        """Number of nodes M, one GOAL per task included."""
+        return len(self.node_state)
+
+    @property
+    def goal(self) -> Int32Array:
+        """int32 (K,): the GOAL node of each task."""
+        return self.task_offsets[:-1]
+
+    @cached_property
+    def outgoing(self) -> tuple[Int32Array, Int32Array]:
+        """Rows by the node they leave: `indptr` int32 (M + 1,) and `rows` int32 (N,)."""
+        return rows_by_key(self.source, self.num_nodes)
+
+    @cached_property
+    def incoming(self) -> tuple[Int32Array, Int32Array]:
+        """Rows by the node they lead to: `indptr` int32 (M + 1,) and `rows` int32 (N,)."""
+        return rows_by_key(self.target, self.num_nodes)
+
+    @cached_property
+    def state_actions(self) -> tuple[Int32Array, Int32Array]:
+        """The (node, action) pairs taken: `ids` int32 (N,) of the rows, `offsets` int32 (M + 1,) of the nodes."""
+        return ids_within(*self.outgoing, self.transitions.action, np.zeros_like(self.transitions.action))
+
+    @cached_property
+    def _paths(self) -> tuple[FloatArray, BoolArray]:
+        return self._distances(self.transitions.cost)
+
+    @property
+    def distances(self) -> FloatArray:
+        """float64 (M,): cost of the cheapest path to GOAL; `d_max + c_max` of the task where there is none."""
+        return self._paths[0]
+
+    @property
+    def reachable(self) -> BoolArray:
+        """bool (M,): True where GOAL can be reached."""
+        return self._paths[1]
+
+    @cached_property
+    def hops(self) -> FloatArray:
+        """float64 (M,): fewest steps to GOAL whatever they cost, inf where there is no path."""
+        steps, reachable = self._distances(np.ones(len(self.source)))
+        return np.where(reachable, steps, np.inf)
+
+    def _distances(self, cost: FloatArray) -> tuple[FloatArray, BoolArray]:
+        indptr, rows = self.incoming
+        return goal_distances(self.source, cost, indptr, rows, self.goal, self.task_offsets)
+
+    def values(self, **parameters: Any) -> FloatArray:
+        """float64 (M,): Bellman values; see `graphwrap.values.bellman_values` for the parameters."""
+        from graphwrap.values import bellman_values
+
+        return bellman_values(self, **parameters)
+
+    def to_networkx(self) -> networkx.MultiDiGraph:
+        """The graph as a `networkx.MultiDiGraph`, an edge per row.
+
+        Nodes are integers with the attributes `task` (label), `state` (label, or the string `"GOAL"` with
+        `goal=True`), `distance` and `reachable`; edges have `action`, `reward`, `cost`, `episode` (labels) and `step`.
+
+        Raises:
+            ImportError: networkx is missing; `pip install 'graphwrap[io]'` brings it.
+        """
+        try:
+            import networkx
+        except ImportError as error:
+            raise ImportError("to_networkx() needs networkx: pip install 'graphwrap[io]'") from error
+        t = self.transitions
+        graph = networkx.MultiDiGraph()
+        for node in range(self.num_nodes):
+            is_goal = self.node_state[node] == GOAL_STATE
+            graph.add_node(
+                node,
+                task=t.task_labels[self.node_task[node]],
+                state="GOAL" if is_goal else t.state_labels[self.node_state[node]],
+                goal=bool(is_goal),
+                distance=float(self.distances[node]),
+                reachable=bool(self.reachable[node]),
+            )
+        for row in range(len(self.source)):
+            graph.add_edge(
+                int(self.source[row]),
+                int(self.target[row]),
+                action=t.action_labels[t.action[row]],
+                reward=float(t.reward[row]),
+                cost=float(t.cost[row]),
+                episode=t.episode_labels[t.episode[row]],
+                step=int(t.step[row]),
+            )
+        return graph
+
+
+@jit
+def _nodes(
+    state: Int32Array,
+    next_state: Int32Array,
+    order: Int32Array,
+    episode_offsets: Int32Array,
+    episode_task: Int32Array,
+    succeeded: BoolArray,
+    num_tasks: int,
+    num_states: int,
+) -> tuple[Int32Array, Int32Array, Int32Array, Int32Array, Int32Array]:
+    """Number the nodes task by task, by first appearance; see `TransitionGraph` for the results."""
+    num_rows = len(state)
+    num_episodes = len(episode_task)
+    task_start = np.zeros(num_tasks + 1, np.int64)
+    for episode in range(num_episodes):
+        task_start[episode_task[episode] + 1] += 1
+    for task in range(num_tasks):
+        task_start[task + 1] += task_start[task]
+    cursor = task_start[:-1].copy()
+    episodes = np.empty(num_episodes, np.int64)
+    for episode in range(num_episodes):
+        task = episode_task[episode]
+        episodes[cursor[task]] = episode
+        cursor[task] += 1
+
+    source = np.empty(num_rows, np.int32)
+    target = np.empty(num_rows, np.int32)
+    capacity = num_rows + num_episodes + num_tasks  # a chain of n steps visits n + 1 states
+    node_task = np.empty(capacity, np.int32)
+    node_state = np.empty(capacity, np.int32)
+    task_offsets = np.zeros(num_tasks + 1, np.int32)
+    node_of_state = np.full(num_states, -1, np.int32)
+    count = 0
+    for task in range(num_tasks):
+        begin = count
+        task_offsets[task] = begin
+        node_task[count] = task
+        node_state[count] = GOAL_STATE
+        count += 1
+        for e in range(task_start[task], task_start[task + 1]):
+            episode = episodes[e]
+            first, last = episode_offsets[episode], episode_offsets[episode + 1] - 1
+            for k in range(first, last + 1):
+                row = order[k]
+                if k == first:
+                    here = state[row]
+                    # An entry below `begin` was left by an earlier task.
+                    if node_of_state[here] < begin:
+                        node_of_state[here] = count
+                        node_task[count] = task
+                        node_state[count] = here
+                        count += 1
+                    node = node_of_state[here]
+                source[row] = node
+                if k == last and succeeded[episode]:
+                    target[row] = begin
+                    continue
+                there = next_state[row]
+                if node_of_state[there] < begin:
+                    node_of_state[there] = count
+                    node_task[count] = task
+                    node_state[count] = there
+                    count += 1
+                node = node_of_state[there]
+                target[row] = node
+    task_offsets[num_tasks] = count
+    return source, target, node_task[:count].copy(), node_state[:count].copy(), task_offsets

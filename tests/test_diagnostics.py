@@ -1,0 +1,74 @@
+import math
+import warnings
+
+import numpy as np
+import pytest
+
+from graphwrap import GraphGPO, Transitions
+
+
+@pytest.fixture
+def credit(load_golden):
+    return GraphGPO()(Transitions.from_columns(**load_golden("figure")["transitions"]))
+
+
+def test_the_figure_in_numbers(credit):
+    # s1 is left twice, s21 once, s2 three times, s4 and s22 once; goal and s3 are only reached.
+    assert credit.diagnostics == {
+        "steps": 8,
+        "episodes": 2,
+        "groups": 1,
+        "unscored_episodes": 0,
+        "nodes": 6,
+        "edges": 8,
+        "reachable_share": pytest.approx(4 / 6),
+        "node_group_size": pytest.approx(8 / 5),
+        "single_step_share": pytest.approx(3 / 8),
+        "zero_credit_share": pytest.approx(1 / 8),
+        "no_success_share": 0,
+        "only_success_share": 0,
+        "progress_in_failures": pytest.approx(1 / 3),
+        "progress_in_successes": pytest.approx(3 / 5),
+    }
+    assert all(type(number) is float for number in credit.diagnostics.values())
+
+
+def chain(length):
+    return Transitions.from_columns(
+        task=[0] * length,
+        episode=[0] * length,
+        step=range(length),
+        state=range(length),
+        action=[0] * length,
+        next_state=range(1, length + 1),
+        reward=[0.0] * length,
+        terminated=[False] * length,
+        truncated=[False] * (length - 1) + [True],
+    )
+
+
+def test_shares_without_a_base_are_nan():
+    with pytest.warns(UserWarning, match="credit 0"):
+        diagnostics = GraphGPO()(chain(4)).diagnostics
+    assert math.isnan(diagnostics["progress_in_failures"])
+    assert diagnostics["no_success_share"] == 1
+
+
+def test_unique_states_and_zero_credit_warn_once_each():
+    batch = chain(20)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("default")
+        for _ in range(3):
+            GraphGPO()(batch)
+    texts = [str(w.message) for w in caught]
+    assert len(texts) == 2
+    assert "round= for floats, or state=" in texts[0]
+    assert "credit 0" in texts[1]
+    assert all(w.filename == __file__ for w in caught)
+
+
+def test_a_batch_with_credit_does_not_warn(load_golden):
+    batch = Transitions.from_columns(**load_golden("larger")["transitions"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert np.any(GraphGPO()(batch).advantages)
