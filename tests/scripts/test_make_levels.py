@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+from importlib.resources import files
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from graphwrap.envs import load_levels, solve
+from graphwrap.envs.cells import canonical
+from graphwrap.scripts.make_levels import app, make_levels
+
+
+def test_a_small_set() -> None:
+    seen: list[tuple[int, int]] = []
+    sets = make_levels(train=12, test=4, seed=3, progress=lambda done, total: seen.append((done, total)))
+    assert {split: (levels.name, len(levels)) for split, levels in sets.items()} == {
+        "train": ("6x6-1-train", 12),
+        "test": ("6x6-1-test", 4),
+    }
+    assert seen == [(number, 16) for number in range(1, 17)]
+    for levels in sets.values():
+        lengths = [len(solve(board) or ()) for board in levels.boards]
+        assert lengths == levels.optimal.tolist()
+        assert min(lengths) >= 4
+        assert max(lengths) <= 12
+        assert len({board.tobytes() for board in levels.boards}) == len(levels)
+    layouts = [{canonical(board == 0) for board in levels.boards} for levels in sets.values()]
+    assert not layouts[0] & layouts[1]
+
+
+def test_the_shipped_files_begin_as_the_maker_makes_them() -> None:
+    """Levels are found in one order, so a set of the same proportions is a prefix of the shipped one."""
+    for split, levels in make_levels(train=25, test=5, seed=0).items():
+        shipped = load_levels(split=split)
+        np.testing.assert_array_equal(levels.boards, shipped.boards[: len(levels)])
+        np.testing.assert_array_equal(levels.optimal, shipped.optimal[: len(levels)])
+
+
+@pytest.mark.slow
+def test_the_shipped_files_byte_for_byte(tmp_path: Path) -> None:
+    for levels in make_levels().values():
+        levels.save(tmp_path / "made.txt")
+        shipped = files("graphwrap.envs") / "data" / f"{levels.name}.txt"
+        assert (tmp_path / "made.txt").read_bytes() == shipped.read_bytes()
+
+
+def test_the_command_writes_the_same_bytes_each_time(tmp_path: Path) -> None:
+    arguments = ["--train", "5", "--test", "2", "--boxes", "2", "--height", "7", "--width", "6", "--seed", "1"]
+    outputs = []
+    for folder in ("one", "two"):
+        result = CliRunner().invoke(app, [*arguments, "--out", str(tmp_path / folder), "--draw"])
+        assert result.exit_code == 0, result.output
+        assert "7x6-2-train" in result.output
+        outputs.append(sorted((tmp_path / folder).glob("*.txt")))
+    assert [path.name for path in outputs[0]] == ["7x6-2-test.txt", "7x6-2-train.txt"]
+    assert [path.read_bytes() for path in outputs[0]] == [path.read_bytes() for path in outputs[1]]
+    assert (tmp_path / "one" / "7x6-2-train.png").stat().st_size > 1000
+    read = load_levels(tmp_path / "one" / "7x6-2-train.txt")
+    assert read.describe()["boxes_min"] == 2
+    assert "seed 1, train 5, test 2" in "".join(read.header)
+
+
+def test_one_split_only() -> None:
+    assert list(make_levels(train=3, test=0, seed=1)) == ["train"]
+    assert list(make_levels(train=0, test=3, seed=1)) == ["test"]
+
+
+def test_another_seed_makes_other_levels() -> None:
+    one, two = (make_levels(train=3, test=0, seed=seed)["train"] for seed in (1, 2))
+    assert not np.array_equal(one.boards, two.boards)
+
+
+def test_too_few_rooms_end_in_an_error() -> None:
+    with pytest.raises(RuntimeError, match=r"20 rooms of 6x6 with 1 boxes gave \d+ of 50 train and .* more max_rooms"):
+        make_levels(train=50, test=0, max_rooms=20)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"train": 0, "test": 0}, "at least one level is wanted; got 0 and 0"),
+        ({"train": -1, "test": 4}, "train and test are at least 0"),
+        ({"min_optimal": 5, "max_optimal": 4}, "1 <= min_optimal <= max_optimal, got 5 and 4"),
+        ({"seed": -1}, "seed is at least 0"),
+    ],
+)
+def test_wrong_arguments(arguments: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make_levels(**arguments)
