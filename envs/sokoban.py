@@ -27,7 +27,7 @@ from graphwrap.envs.render import TILE, board_to_rgb
 from graphwrap.envs.xsb import UNKNOWN
 
 OBSERVATIONS = ("grid", "codes", "text", "rgb")
-REWARDS = ("sparse", "dense")
+REWARDS = ("sparse", "success", "dense")
 ACTIONS = {"push": 4, "all": 9}
 STEP_REWARD, BOX_REWARD, WIN_REWARD = -0.1, 1.0, 10.0
 
@@ -49,7 +49,7 @@ class SokobanEnv(gym.Env[Any, Any]):
         obs: "grid", float32 (7, H, W), plane k is 1 where the cell code is k; "codes", uint8 (H, W);
             "text", a str of H rows in XSB characters; "rgb", uint8 (16 H, 16 W, 3).
         reward: "sparse", 10 for the action that puts the last box in place, -0.1 for one that changes nothing,
-            else 0; "dense", -0.1 each step, +1 / -1 when the number of boxes on targets rises / falls, +10 at the end.
+            else 0; "success", only the 10; "dense", -0.1 each step, +1 / -1 when the number of boxes on targets rises / falls, +10 at the end.
         actions: "push", 0 up, 1 down, 2 left, 3 right, which push a box that is in the way; "all", gym-sokoban's
             nine: 0 none, 1 to 4 the same pushes, 5 to 8 moves that do not push.
         max_steps: an episode is truncated at this many steps, unless that step wins.
@@ -76,7 +76,7 @@ class SokobanEnv(gym.Env[Any, Any]):
         levels: str | Path | LevelSet = "6x6-1",
         split: str = "train",
         obs: Literal["grid", "codes", "text", "rgb"] = "grid",
-        reward: Literal["sparse", "dense"] = "sparse",
+        reward: Literal["sparse", "success", "dense"] = "sparse",
         actions: Literal["push", "all"] = "push",
         max_steps: int = 15,
         render_mode: str | None = None,
@@ -91,7 +91,8 @@ class SokobanEnv(gym.Env[Any, Any]):
         self.max_steps = int(max_steps)
         self.render_mode = render_mode
         self._obs = obs
-        self._sparse = reward == "sparse"
+        self._dense = reward == "dense"
+        self._idle_reward = STEP_REWARD if reward == "sparse" else 0.0
 
         height, width = self._shape = self.levels.boards.shape[1:]
         steps = (-width, width, -1, 1)
@@ -177,10 +178,10 @@ class SokobanEnv(gym.Env[Any, Any]):
         self._steps += 1
         won = self._uncovered == 0
         truncated = not won and self._steps >= self.max_steps
-        if self._sparse:
-            reward = WIN_REWARD if won else 0.0 if changed else STEP_REWARD
-        else:
+        if self._dense:
             reward = self._dense_reward(won)
+        else:
+            reward = WIN_REWARD if won else 0.0 if changed else self._idle_reward
         info: dict[str, Any] = {}
         if won or truncated:
             self._running = False

@@ -74,7 +74,7 @@ def test_the_player_covers_and_uncovers_a_target() -> None:
 
 
 def test_rewards_and_end_of_a_win() -> None:
-    for reward, expected in (("sparse", [0.0, 10.0]), ("dense", [-0.1, 10.9])):
+    for reward, expected in (("sparse", [0.0, 10.0]), ("success", [0.0, 10.0]), ("dense", [-0.1, 10.9])):
         env = SokobanEnv(three_levels(), reward=reward)
         _, info = env.reset(options={"level": 2})
         assert info == {"level": 2, "optimal_length": 2}
@@ -92,6 +92,9 @@ def test_an_action_that_changes_nothing() -> None:
         -0.1,
     ]  # none, into a wall, move into a box
     assert env.step(5)[1:] == (0.0, False, True, {"is_success": False})
+    env = SokobanEnv(three_levels(), actions="all", reward="success")
+    env.reset(options={"level": 0})
+    assert [env.step(action)[1] for action in (0, 3, 8)] == [0.0, 0.0, 0.0]
 
 
 def test_pushes_and_moves_of_all_nine_actions() -> None:
@@ -240,7 +243,7 @@ def test_episode_statistics_outside() -> None:
     ("arguments", "message"),
     [
         ({"obs": "image"}, "obs is one of 'grid', 'codes', 'text', 'rgb'; got 'image'"),
-        ({"reward": "shaped"}, "reward is one of 'sparse', 'dense'; got 'shaped'"),
+        ({"reward": "shaped"}, "reward is one of 'sparse', 'success', 'dense'; got 'shaped'"),
         ({"actions": 4}, "actions is one of 'push', 'all'; got 4"),
         ({"render_mode": "human"}, "render_mode is one of None, 'rgb_array', 'ansi'; got 'human'"),
         ({"max_steps": 0}, "max_steps is an integer of at least 1, got 0"),
