@@ -49,7 +49,8 @@ class SokobanEnv(gym.Env[Any, Any]):
         obs: "grid", float32 (7, H, W), plane k is 1 where the cell code is k; "codes", uint8 (H, W);
             "text", a str of H rows in XSB characters; "rgb", uint8 (16 H, 16 W, 3).
         reward: "sparse", 10 for the action that puts the last box in place, -0.1 for one that changes nothing,
-            else 0; "success", only the 10; "dense", -0.1 each step, +1 / -1 when the number of boxes on targets rises / falls, +10 at the end.
+            else 0; "success", only the 10; "dense", -0.1 each step, +1 / -1 when the number of boxes on targets
+            rises / falls, +10 at the end.
         actions: "push", 0 up, 1 down, 2 left, 3 right, which push a box that is in the way; "all", gym-sokoban's
             nine: 0 none, 1 to 4 the same pushes, 5 to 8 moves that do not push.
         max_steps: an episode is truncated at this many steps, unless that step wins.

@@ -1,0 +1,1 @@
+"""Commands: the comparison of credits, benchmarks, level sets."""
