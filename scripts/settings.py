@@ -48,8 +48,8 @@ class Settings:
     group_size: int = 8
     n_steps: int = 15
     learning_rate: float = 1e-3
-    epochs: int = 2
-    batch_size: int = 256
+    epochs: int = 4
+    batch_size: int = 128
     entropy: float = 0.01
     gamma: float = 0.99
     gae_lambda: float = 0.95

@@ -191,6 +191,7 @@ def check_spaces(observations: Any, actions: Any) -> None:
 
 def policy_for(space: Any) -> tuple[str, dict[str, Any]]:
     """The SB3 policy for observations of `space`, the same for every credit: its name and `policy_kwargs`."""
+    import torch
     from gymnasium import spaces
     from stable_baselines3.common.preprocessing import is_image_space
 
@@ -202,7 +203,12 @@ def policy_for(space: Any) -> tuple[str, dict[str, Any]]:
     if isinstance(space, spaces.Box):
         if len(space.shape) == 3 and space.shape[0] == NUM_CODES and space.dtype == np.float32:
             # A value loss of returns around 10 would rule the features if policy and critic shared them.
-            return "MlpPolicy", {"features_extractor_class": GridExtractor, "share_features_extractor": False}
+            return "MlpPolicy", {
+                "features_extractor_class": GridExtractor,
+                "share_features_extractor": False,
+                "net_arch": [128],
+                "activation_fn": torch.nn.ReLU,
+            }
         if is_image_space(space) and min(space.shape[:2]) >= 36:
             return "CnnPolicy", {}
     return "MlpPolicy", {}

@@ -20,8 +20,8 @@ def test_the_defaults_are_the_demo():
     assert (settings.env, settings.updates, settings.num_envs, settings.group_size) == (SOKOBAN, 60, 128, 8)
     assert (settings.learning_rate, settings.epochs, settings.batch_size, settings.entropy) == (
         1e-3,
-        2,
-        256,
+        4,
+        128,
         0.01,
     )
     assert settings.steps_per_update == 1920

@@ -60,7 +60,7 @@ def test_rows_hold_what_happened():
         assert 0.0 <= row["success"] <= 1.0
         assert row["complete_groups"] >= 2
         assert 0.0 < row["trained_share"] <= 1.0
-        assert row["gradient_steps"] in (8.0, 10.0)  # 2 epochs of up to 240 rows by 48
+        assert row["gradient_steps"] in (16.0, 20.0)  # 4 epochs of up to 240 rows by 48
         assert 0.0 < row["credit_seconds"] < row["seconds"]
         assert row["collect_seconds"] + row["credit_seconds"] < row["seconds"]
         assert 0.0 < row["entropy"] <= np.log(4) + 1e-6
