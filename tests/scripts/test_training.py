@@ -73,7 +73,7 @@ def test_rows_hold_what_happened():
 def test_outcome_trains_on_every_row_and_meets_the_same_levels():
     outcome, grpo = run("outcome"), run("grpo")
     assert [row["trained_share"] for row in outcome.rows] == [1.0, 1.0]
-    assert [row["gradient_steps"] for row in outcome.rows] == [10.0, 10.0]
+    assert [row["gradient_steps"] for row in outcome.rows] == [20.0, 20.0]
     # Before the first update nothing differs but the credit.
     for name in ("success", "outcome_return", "nodes", "edges"):
         assert outcome.rows[0][name] == grpo.rows[0][name]
