@@ -22,11 +22,11 @@ _EXPORTS = {
     "RTMC": "graphwrap.methods",
     "RewardFlow": "graphwrap.methods",
     "SALT": "graphwrap.methods",
-    "SeededReset": "graphwrap.env_wrapper",
+    "SeededReset": "graphwrap.recording.env_wrapper",
     "StateKey": "graphwrap.states",
     "TransitionGraph": "graphwrap.graph",
     "Transitions": "graphwrap.transitions",
-    "WindowCredit": "graphwrap.recorder",
+    "WindowCredit": "graphwrap.recording.recorder",
     "credit_names": "graphwrap.methods",
     "make_credit": "graphwrap.methods",
     "wrap": "graphwrap.wrapping",
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from graphwrap import sb3 as sb3  # type: ignore[attr-defined]
     from graphwrap.credit import Credit as Credit
     from graphwrap.credit import CreditMethod as CreditMethod
-    from graphwrap.env_wrapper import SeededReset as SeededReset
     from graphwrap.graph import TransitionGraph as TransitionGraph
     from graphwrap.methods import GRAFT as GRAFT
     from graphwrap.methods import GRPO as GRPO
@@ -50,7 +49,8 @@ if TYPE_CHECKING:
     from graphwrap.methods import RewardFlow as RewardFlow
     from graphwrap.methods import credit_names as credit_names
     from graphwrap.methods import make_credit as make_credit
-    from graphwrap.recorder import WindowCredit as WindowCredit
+    from graphwrap.recording.env_wrapper import SeededReset as SeededReset
+    from graphwrap.recording.recorder import WindowCredit as WindowCredit
     from graphwrap.states import StateKey as StateKey
     from graphwrap.transitions import Outcome as Outcome
     from graphwrap.transitions import Transitions as Transitions

@@ -26,7 +26,9 @@ def jit(function: F) -> F:
         cached = numba.njit(nogil=True, cache=True)(function)
     except RuntimeError:  # Numba found no place for a cache
         cached = None
-    if cached is None or not _writable(cached.stats.cache_path):  # Numba does not try the one of a zipped package
+    if cached is None or not _writable(
+        cached.stats.cache_path
+    ):  # Numba does not try the one of a zipped package
         return cast(F, numba.njit(nogil=True)(function))
     return cast(F, cached)
 

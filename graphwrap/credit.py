@@ -14,7 +14,7 @@ import numpy as np
 
 from graphwrap.diagnostics import diagnose, warn_if_useless
 from graphwrap.graph import TransitionGraph
-from graphwrap.grouping import FloatArray
+from graphwrap.kernels.grouping import FloatArray
 from graphwrap.transitions import Transitions
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from graphwrap._jit import jit
 from graphwrap.graph import TransitionGraph
-from graphwrap.grouping import FloatArray, Int32Array, ids_within
+from graphwrap.kernels.grouping import FloatArray, Int32Array, ids_within
 from graphwrap.transitions import Outcome
 
 MOSTLY_UNIQUE = 0.9

@@ -129,7 +129,7 @@ def check_kernels() -> Check:
 
 def check_cache() -> Check:
     """Whether Numba keeps compiled kernels on disk, and where. Run a kernel first."""
-    from graphwrap.statistics import normalise
+    from graphwrap.kernels.statistics import normalise
 
     folder = normalise.stats.cache_path  # type: ignore[attr-defined]
     if not folder:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from graphwrap.graph import TransitionGraph
-from graphwrap.grouping import BoolArray, FloatArray, rows_by_key
-from graphwrap.statistics import largest_by_group, normalise
+from graphwrap.kernels.grouping import BoolArray, FloatArray, rows_by_key
+from graphwrap.kernels.statistics import largest_by_group, normalise
 from graphwrap.transitions import Outcome
 
 

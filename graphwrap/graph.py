@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphwrap._jit import jit
-from graphwrap.grouping import BoolArray, FloatArray, Int32Array, ids_within, rows_by_key
-from graphwrap.paths import goal_distances
+from graphwrap.kernels.grouping import BoolArray, FloatArray, Int32Array, ids_within, rows_by_key
+from graphwrap.kernels.paths import goal_distances
 from graphwrap.transitions import Outcome, Transitions
 
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ from gymnasium import spaces
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import DummyVecEnv, VecEnvWrapper
 
-from graphwrap.env_wrapper import CreditEnv
 from graphwrap.minibatches import MaskedGet
-from graphwrap.recorder import Recorder
-from graphwrap.vec_env import CreditVecEnv
+from graphwrap.recording.env_wrapper import CreditEnv
+from graphwrap.recording.recorder import Recorder
+from graphwrap.recording.vec_env import CreditVecEnv
 
 
 class CreditCallback(BaseCallback):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from graphwrap.columns import intern_columns
-from graphwrap.keys import check_round, state_key
-from graphwrap.tables import KeyTable, make_table
+from graphwrap.data.columns import intern_columns
+from graphwrap.data.keys import check_round, state_key
+from graphwrap.data.tables import KeyTable, make_table
 
 __all__ = ["KeyTable", "StateKey", "intern_columns", "make_table", "state_key"]
 

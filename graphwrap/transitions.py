@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from graphwrap.columns import check_distinct, intern_columns, take_labels
-from graphwrap.inputs import id_column, int_column, success_column, value_columns
-from graphwrap.keys import shorten
-from graphwrap.ordering import episode_returns, judge, order_steps, returns_to_go
+from graphwrap.data.columns import check_distinct, intern_columns, take_labels
+from graphwrap.data.inputs import id_column, int_column, success_column, value_columns
+from graphwrap.data.keys import shorten
+from graphwrap.data.ordering import episode_returns, judge, order_steps, returns_to_go
 
 
 class Outcome(enum.IntEnum):
@@ -287,7 +287,7 @@ class Transitions:
             ValueError: An episode is cut: some of its rows are chosen and others are not. It is named.
             TypeError, IndexError: `rows` is no mask and no row numbers of these transitions.
         """
-        from graphwrap.joining import select
+        from graphwrap.data.joining import select
 
         return select(self, rows)
 
@@ -298,18 +298,18 @@ class Transitions:
         Raises:
             ValueError: There are no parts, or two of them hold the same (task, episode). It is named.
         """
-        from graphwrap.joining import concat
+        from graphwrap.data.joining import concat
 
         return concat(parts)
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write a Parquet file (see `graphwrap.storage`); `load` gives back the same rows, ids and labels.
+        """Write a Parquet file (see `graphwrap.data.storage`); `load` gives back the same rows, ids and labels.
 
         Raises:
             ImportError: pyarrow is missing.
             TypeError: A label is of a kind that has no exact text form. No file is written.
         """
-        from graphwrap.storage import save
+        from graphwrap.data.storage import save
 
         save(self, path)
 
@@ -321,6 +321,6 @@ class Transitions:
             ImportError: pyarrow is missing.
             ValueError: The file holds something else.
         """
-        from graphwrap.storage import load
+        from graphwrap.data.storage import load
 
         return load(path)

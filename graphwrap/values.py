@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from graphwrap.components import solve_by_components
 from graphwrap.graph import TransitionGraph
-from graphwrap.grouping import FloatArray, Int32Array, ids_within
+from graphwrap.kernels.components import solve_by_components
+from graphwrap.kernels.grouping import FloatArray, Int32Array, ids_within
 from graphwrap.transitions import Outcome
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import gymnasium
 
 from graphwrap.credit import CreditMethod
-from graphwrap.env_wrapper import CreditEnv
+from graphwrap.recording.env_wrapper import CreditEnv
 from graphwrap.states import StateKey
 
 
@@ -80,7 +80,7 @@ def wrap(
     # Whoever has a VecEnv has imported Stable-Baselines3.
     vec_env = sys.modules.get("stable_baselines3.common.vec_env")
     if vec_env is not None and isinstance(env, vec_env.VecEnv):
-        from graphwrap.vec_env import CreditVecEnv
+        from graphwrap.recording.vec_env import CreditVecEnv
 
         return CreditVecEnv(env, credit, **options)
     raise TypeError(

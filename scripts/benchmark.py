@@ -90,7 +90,7 @@ def bench(
     from rich.table import Table
 
     from graphwrap.doctor import machine
-    from graphwrap.scripts.results import write_bytes, write_json
+    from graphwrap.scripts.comparison.results import write_bytes, write_json
 
     if only not in (None, "graph", "training"):
         raise typer.BadParameter(f"is graph or training, got {only!r}", param_hint="--only")

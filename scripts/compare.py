@@ -12,8 +12,8 @@ from typing import Annotated, Any
 
 import typer
 
-from graphwrap.scripts.comparison import plan_comparison, run_comparison
-from graphwrap.scripts.settings import (
+from graphwrap.scripts.comparison.runs import plan_comparison, run_comparison
+from graphwrap.scripts.comparison.settings import (
     DEMO_CREDITS,
     SOKOBAN,
     Settings,
@@ -218,7 +218,7 @@ def look_at_env(env: str, kwargs: dict[str, Any]) -> int:
     import gymnasium
 
     import graphwrap
-    from graphwrap.scripts.training import check_spaces
+    from graphwrap.scripts.comparison.training import check_spaces
 
     assert graphwrap.__version__  # registers its environments
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,8 @@ PLACES = {
 
 def two_episodes() -> Transitions:
     """The eight steps of the two episodes."""
-    rows = [("win", k, *pair) for k, pair in enumerate(zip(WIN, WIN[1:]))]
-    rows += [("loss", k, *pair) for k, pair in enumerate(zip(LOSS, LOSS[1:]))]
+    rows = [("win", k, *pair) for k, pair in enumerate(itertools.pairwise(WIN))]
+    rows += [("loss", k, *pair) for k, pair in enumerate(itertools.pairwise(LOSS))]
     episode, step, state, next_state = zip(*rows)
     won = [s == "goal" for s in next_state]
     return Transitions.from_columns(

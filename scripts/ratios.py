@@ -184,7 +184,7 @@ def training_ratio(
 
     import graphwrap
     from graphwrap.sb3 import CreditCallback
-    from graphwrap.scripts.training import policy_for
+    from graphwrap.scripts.comparison.training import policy_for
 
     n_steps = 15
     gradient_steps: dict[bool, int] = {}

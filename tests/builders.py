@@ -22,7 +22,19 @@ def walks(
     rewards: bool = False,
 ) -> dict[str, list]:
     """Columns of random walks in one random MDP per task; state 0 is the start, the last state is the goal."""
-    names = "task episode step state action next_state reward terminated truncated success cost".split()
+    names = [
+        "task",
+        "episode",
+        "step",
+        "state",
+        "action",
+        "next_state",
+        "reward",
+        "terminated",
+        "truncated",
+        "success",
+        "cost",
+    ]
     columns: dict[str, list] = {name: [] for name in names}
     for task in range(tasks):
         successor = rng.integers(states, size=(states, actions))

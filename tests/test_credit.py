@@ -97,7 +97,7 @@ def test_credit_is_finite_aligned_and_the_same_from_the_graph(name, batch):
 
 @pytest.mark.parametrize("name", graphwrap.credit_names())
 def test_an_empty_batch_has_empty_credit(name):
-    names = "task episode step state action next_state reward terminated truncated".split()
+    names = ["task", "episode", "step", "state", "action", "next_state", "reward", "terminated", "truncated"]
     batch = Transitions.from_columns(**{column: [] for column in names})
     credit = graphwrap.make_credit(name)(batch)
     assert credit.advantages.shape == (0,)

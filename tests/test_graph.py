@@ -10,17 +10,17 @@ from .builders import transitions
 
 
 def two_steps(**columns):
-    given = dict(
-        task=["t", "t"],
-        episode=[0, 0],
-        step=[0, 1],
-        state=["a", "b"],
-        action=["x", "y"],
-        next_state=["b", "a"],
-        reward=[0.0, 1.0],
-        terminated=[False, True],
-        truncated=[False, False],
-    )
+    given = {
+        "task": ["t", "t"],
+        "episode": [0, 0],
+        "step": [0, 1],
+        "state": ["a", "b"],
+        "action": ["x", "y"],
+        "next_state": ["b", "a"],
+        "reward": [0.0, 1.0],
+        "terminated": [False, True],
+        "truncated": [False, False],
+    }
     return TransitionGraph.from_transitions(Transitions.from_columns(**{**given, **columns}))
 
 
@@ -91,7 +91,18 @@ def test_row_order_does_not_matter(batch):
     shuffled = np.random.default_rng(0).permutation(len(batch))
     columns = {
         name: getattr(batch, name)[shuffled]
-        for name in "task episode step state action next_state reward terminated truncated cost".split()
+        for name in [
+            "task",
+            "episode",
+            "step",
+            "state",
+            "action",
+            "next_state",
+            "reward",
+            "terminated",
+            "truncated",
+            "cost",
+        ]
     }
     success = np.array([True, False, None, None], dtype=object)[batch.outcome][batch.episode][shuffled]
     again = TransitionGraph.from_transitions(Transitions.from_columns(**columns, success=success.tolist()))

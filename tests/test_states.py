@@ -20,11 +20,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from graphwrap.intern import _FACTOR, _SEED
-from graphwrap.keys import snapshot
-from graphwrap.rows import ArrayLabels
+from graphwrap.data.intern import _FACTOR, _SEED
+from graphwrap.data.keys import snapshot
+from graphwrap.data.rows import ArrayLabels
+from graphwrap.data.tables import ArrayTable, ObjectTable
 from graphwrap.states import StateKey, intern_columns, make_table, state_key
-from graphwrap.tables import ArrayTable, ObjectTable
 
 Point = namedtuple("Point", "x y")
 Other = namedtuple("Other", "x y")

@@ -11,7 +11,7 @@ from graphwrap import parameters
 from graphwrap.credit import CreditMethod, StepCredit
 from graphwrap.episode import episode_advantages, scored_rows
 from graphwrap.graph import TransitionGraph
-from graphwrap.statistics import largest_by_group, normalise, weighted_sum
+from graphwrap.kernels.statistics import largest_by_group, normalise, weighted_sum
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ import numpy as np
 from graphwrap import parameters
 from graphwrap.credit import CreditMethod, StepCredit, zeros
 from graphwrap.graph import TransitionGraph
-from graphwrap.grouping import rows_by_key
-from graphwrap.hops import hop_sums
-from graphwrap.statistics import largest_by_group, normalise
+from graphwrap.kernels.grouping import rows_by_key
+from graphwrap.kernels.hops import hop_sums
+from graphwrap.kernels.statistics import largest_by_group, normalise
 from graphwrap.values import OutcomeEdges, bellman_values
 
 

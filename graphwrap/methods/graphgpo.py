@@ -12,8 +12,8 @@ from graphwrap._jit import jit
 from graphwrap.credit import CreditMethod, StepCredit
 from graphwrap.episode import episode_advantages
 from graphwrap.graph import TransitionGraph
-from graphwrap.grouping import FloatArray, Int32Array
-from graphwrap.statistics import normalise, weighted_sum
+from graphwrap.kernels.grouping import FloatArray, Int32Array
+from graphwrap.kernels.statistics import normalise, weighted_sum
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from graphwrap import parameters
 from graphwrap.credit import CreditMethod, StepCredit, zeros
 from graphwrap.episode import scored_rows
 from graphwrap.graph import TransitionGraph
-from graphwrap.statistics import group_mean
+from graphwrap.kernels.statistics import group_mean
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from graphwrap import parameters
 from graphwrap.credit import CreditMethod, StepCredit
 from graphwrap.episode import episode_advantages, scored_rows
 from graphwrap.graph import TransitionGraph
-from graphwrap.grouping import ids_within
-from graphwrap.statistics import group_mean
+from graphwrap.kernels.grouping import ids_within
+from graphwrap.kernels.statistics import group_mean
 
 
 @dataclass(frozen=True)

@@ -95,7 +95,7 @@ def test_one_step_graph_credit_is_closest_to_the_true_advantage():
     }
     for _ in range(200):
         columns: dict[str, list] = {
-            k: [] for k in "episode step state action next_state reward terminated".split()
+            k: [] for k in ["episode", "step", "state", "action", "next_state", "reward", "terminated"]
         }
         for episode in range(8):
             s = 0

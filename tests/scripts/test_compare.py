@@ -17,9 +17,9 @@ from pyarrow import parquet
 from typer.testing import CliRunner
 
 from graphwrap.cli import make_app
-from graphwrap.scripts.results import REPORT_FILES, Folder
-from graphwrap.scripts.settings import Settings, parse_credit
-from graphwrap.scripts.training import train_run
+from graphwrap.scripts.comparison.results import REPORT_FILES, Folder
+from graphwrap.scripts.comparison.settings import Settings, parse_credit
+from graphwrap.scripts.comparison.training import train_run
 
 TINY = ["--updates", "2", "--num-envs", "16", "--batch-size", "48", "--eval-episodes", "8"]
 CLOCK = {"seconds", "collect_seconds", "credit_seconds"}
@@ -105,7 +105,7 @@ def test_other_settings_are_refused(finished):
 
 def test_a_failing_run_does_not_stop_the_others(tmp_path):
     out = tmp_path / "failing"
-    env = ["--env", "tests.scripts.jobs_to_run:graphwrap-tests/BreaksForSeed1-v0"]
+    env = ["--env", "tests.scripts.comparison.jobs_to_run:graphwrap-tests/BreaksForSeed1-v0"]
     result = compare(out, *env, "--credits", "grpo", "--seeds", "3", "--jobs", "2")
     assert result.exit_code == 1
     assert "grpo seed 1 failed: Traceback" in result.output

@@ -47,7 +47,20 @@ def test_the_shipped_files_byte_for_byte(tmp_path: Path) -> None:
 
 
 def test_the_command_writes_the_same_bytes_each_time(tmp_path: Path) -> None:
-    arguments = ["--train", "5", "--test", "2", "--boxes", "2", "--height", "7", "--width", "6", "--seed", "1"]
+    arguments = [
+        "--train",
+        "5",
+        "--test",
+        "2",
+        "--boxes",
+        "2",
+        "--height",
+        "7",
+        "--width",
+        "6",
+        "--seed",
+        "1",
+    ]
     outputs = []
     for folder in ("one", "two"):
         result = CliRunner().invoke(app, [*arguments, "--out", str(tmp_path / folder), "--draw"])
@@ -73,7 +86,9 @@ def test_another_seed_makes_other_levels() -> None:
 
 
 def test_too_few_rooms_end_in_an_error() -> None:
-    with pytest.raises(RuntimeError, match=r"20 rooms of 6x6 with 1 boxes gave \d+ of 50 train and .* more max_rooms"):
+    with pytest.raises(
+        RuntimeError, match=r"20 rooms of 6x6 with 1 boxes gave \d+ of 50 train and .* more max_rooms"
+    ):
         make_levels(train=50, test=0, max_rooms=20)
 
 

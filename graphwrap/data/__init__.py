@@ -1,0 +1,1 @@
+"""From what users give to arrays: keys, tables of ids, checks, order, files."""

@@ -1,0 +1,111 @@
+"""Check the columns a caller gives and turn them into arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from graphwrap.data.keys import is_array_like, shorten, to_array
+
+_SUCCESS = {True: 0, False: 1, None: -1}
+
+
+def check_lengths(columns: dict[str, Any]) -> int:
+    """Return the common length of `columns`, or say which length each of them has."""
+    lengths = {}
+    for name, column in columns.items():
+        single = is_array_like(column) and to_array(column).ndim == 0
+        if single or isinstance(column, (str, bytes, Mapping)) or not hasattr(column, "__len__"):
+            raise TypeError(f"{name} must be a sequence with one value per row, got {shorten(column)}")
+        lengths[name] = len(column)
+    if len(set(lengths.values())) > 1:
+        listed = ", ".join(f"{name} {length}" for name, length in lengths.items())
+        raise ValueError(f"columns must have equal lengths, got {listed}")
+    return next(iter(lengths.values()))
+
+
+def _array(name: str, values: Any, what: str) -> np.ndarray:
+    array = to_array(values) if is_array_like(values) else None
+    if array is None or array.dtype == object:
+        values = list(values)
+        try:
+            array = np.array(values)
+        except ValueError:
+            array = np.array([None])
+        if array.size == 0:
+            array = np.zeros(0, np.int64)
+    if array.ndim != 1:
+        raise TypeError(f"{name} must hold one {what} per row, got an array of shape {array.shape}")
+    return array
+
+
+def _refuse(name: str, values: Any, what: str, allowed: tuple[type, ...]) -> TypeError:
+    rows = ((row, value) for row, value in enumerate(values) if not isinstance(value, allowed))
+    row, value = next(rows, (0, next(iter(values))))
+    return TypeError(
+        f"{name} must hold {what}, got {shorten(value)} of type {type(value).__name__} in row {row}"
+    )
+
+
+def int_column(name: str, values: Any) -> np.ndarray:
+    """Return integers as int64 (N,)."""
+    array = _array(name, values, "integer")
+    if array.dtype.kind not in "iu" or (array.size and array.max() > np.iinfo(np.int64).max):
+        raise _refuse(name, values, "integers", (int, np.integer))
+    return np.require(array, np.int64, ["C", "A", "W"])
+
+
+def id_column(name: str, values: Any, size: int | None, table: str) -> np.ndarray:
+    """Return ids as int64 (N,), each with an entry in `table`, which has `size` entries (None: any number)."""
+    ids = int_column(name, values)
+    if ids.size and (ids.min() < 0 or (size is not None and ids.max() >= size)):
+        row = int(np.flatnonzero((ids < 0) | (ids >= (ids.max() + 1 if size is None else size)))[0])
+        limit = "0 or more" if size is None else f"from 0 to {size - 1}, the entries of {table}"
+        raise ValueError(f"{name} must hold ids {limit}, got {ids[row]} in row {row}")
+    return ids
+
+
+def float_column(name: str, values: Any) -> np.ndarray:
+    """Return numbers as float64 (N,), a copy."""
+    array = _array(name, values, "number")
+    if array.dtype.kind not in "biuf":
+        raise _refuse(name, values, "numbers", (int, float, np.integer, np.floating))
+    return array.astype(np.float64)
+
+
+def flag_column(name: str, values: Any) -> np.ndarray:
+    """Return booleans as bool (N,), a copy."""
+    array = _array(name, values, "boolean")
+    if array.dtype.kind != "b" and array.size:
+        raise _refuse(name, values, "True or False", (bool, np.bool_))
+    return array.astype(np.bool_)
+
+
+def value_columns(
+    step: Any, reward: Any, cost: Any, terminated: Any, truncated: Any, others: dict[str, Any]
+) -> dict[str, np.ndarray]:
+    """Return the columns of numbers and flags by name, checked for equal length with each other and `others`."""
+    given = {"step": step, "reward": reward, "terminated": terminated, "truncated": truncated}
+    n = check_lengths(others | given | ({} if cost is None else {"cost": cost}))
+    return {
+        "step": int_column("step", step),
+        "reward": float_column("reward", reward),
+        "cost": np.ones(n) if cost is None else float_column("cost", cost),
+        "terminated": flag_column("terminated", terminated),
+        "truncated": flag_column("truncated", truncated),
+    }
+
+
+def success_column(values: Any) -> np.ndarray:
+    """Return True, False and None as int8 (N,): the outcomes 0 and 1, and -1 for None."""
+    if is_array_like(values):
+        array = to_array(values)
+        if array.dtype == np.bool_ and array.ndim == 1:
+            return np.where(array, 0, 1).astype(np.int8)
+        values = array.tolist()
+    values = list(values)
+    if not set(map(type, values)) <= {bool, np.bool_, type(None)}:
+        raise _refuse("success", values, "True, False or None", (bool, np.bool_, type(None)))
+    return np.fromiter((_SUCCESS[value] for value in values), np.int8, len(values))

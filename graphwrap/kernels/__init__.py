@@ -1,0 +1,1 @@
+"""Numba kernels of the graph and the credit. They know arrays only."""

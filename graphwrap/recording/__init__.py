@@ -1,0 +1,1 @@
+"""From environments to transitions: episodes, groups, windows, wrappers."""

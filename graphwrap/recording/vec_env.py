@@ -1,0 +1,281 @@
+"""The wrapper of a Stable-Baselines3 `VecEnv`. Imported only where Stable-Baselines3 is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from stable_baselines3.common.monitor import Monitor
+from stable_baselines3.common.vec_env import (
+    DummyVecEnv,
+    SubprocVecEnv,
+    VecCheckNan,
+    VecEnv,
+    VecEnvWrapper,
+    VecMonitor,
+    VecNormalize,
+    VecVideoRecorder,
+)
+
+from graphwrap.credit import CreditMethod
+from graphwrap.methods import make_credit
+from graphwrap.recording.reading import Reader, check_options, copy_batch, put_row, row
+from graphwrap.recording.recorder import Recorder
+from graphwrap.recording.tickets import Ticket, Tickets
+from graphwrap.recording.windows import WindowCredit
+from graphwrap.states import StateKey
+
+_SAME_OBSERVATIONS = (VecMonitor, VecCheckNan, VecVideoRecorder)  # wrappers that change no observation
+
+
+class CreditVecEnv(VecEnvWrapper):
+    """Records the steps of a `VecEnv` and credits them; what the learner sees stays as it was.
+
+    Made by `graphwrap.wrap`, which documents the arguments. With `group_size=G` a sub-environment whose episode ends is
+    reset a second time, with the seed of the next ticket: group n // G, member n % G. `seed` sets the base seed that
+    the groups' seeds are made from, and `reset` goes on with new groups.
+
+    Attributes:
+        recorder: The `graphwrap.recording.recorder.Recorder` of all sub-environments.
+        reset_infos: The infos of each sub-environment's last reset.
+        resets_after: With `group_size`, the length of the window after which the caller calls `reset()`: episodes that
+            end with its last step then need no next one, and `step()` is refused until that reset. None: not known.
+            Every `reset()` sets it to None.
+    """
+
+    def __init__(
+        self,
+        venv: VecEnv,
+        credit: str | CreditMethod = "graphgpo",
+        *,
+        task: str | Callable[[Any, dict], Any] = "start",
+        group_size: int | None = None,
+        success: str | Callable[..., bool | None] | None = None,
+        state: StateKey | Callable[[Any, dict], Any] | None = None,
+        member_noise: bool = False,
+    ) -> None:
+        check_options(task, group_size, success, state, member_noise)
+        method = make_credit(credit)
+        _check_inner(venv, group_size)
+        super().__init__(venv)
+        self._base = venv.unwrapped
+        self._reader = Reader(venv.observation_space, venv.action_space, task, success, state)
+        self._tickets = None if group_size is None else Tickets(int(group_size))
+        self._member_noise = member_noise
+        self._actions: Any = None
+        self.resets_after: int | None = None
+        self._fresh = type(self._base) in (
+            DummyVecEnv,
+            SubprocVecEnv,
+        )  # hands on arrays that it does not keep
+        self.recorder = Recorder(
+            venv.num_envs, self._reader.states, self._reader.actions, method, group_size=group_size
+        )
+
+    def seed(self, seed: int | None = None) -> Sequence[int | None]:
+        """Set the seed of the next `reset`.
+
+        Args:
+            seed: As in any `VecEnv`; with `group_size` the base seed of the groups. None: one is drawn.
+
+        Returns:
+            What the inner `VecEnv` returns; with `group_size` the base seed for each sub-environment.
+
+        Raises:
+            TypeError: `seed` is a list, or no whole number.
+        """
+        if seed is not None and (isinstance(seed, bool) or not isinstance(seed, (int, np.integer))):
+            raise TypeError(
+                f"seed must be one whole number (the seeds of the {self.num_envs} sub-environments are made from it), "
+                f"got {seed!r}"
+            )
+        if self._tickets is None:
+            return self.venv.seed(seed)
+        return [self._tickets.seed(seed)] * self.num_envs
+
+    def reset(self) -> Any:
+        """Reset every sub-environment and begin an episode in each; those that run stay unfinished.
+
+        With `group_size`, open groups are abandoned: their members would come from different policies.
+
+        Raises:
+            ValueError: Members of a group start in different states.
+        """
+        self.resets_after = None
+        self.recorder.abandon_groups()
+        self.recorder.abort()
+        if self._tickets is None:
+            observations = self.venv.reset()
+            self.reset_infos = list(self._base.reset_infos)
+            tickets = []
+        else:
+            self._tickets.next_group()
+            tickets = [self._tickets.take() for _ in range(self.num_envs)]
+            observations = self._seeded_reset(tickets)
+        states = self._reader.state_batch(observations, self.reset_infos)
+        self._begin(range(self.num_envs), states, observations, tickets)
+        return observations
+
+    def _seeded_reset(self, tickets: Sequence[Ticket]) -> Any:
+        """Reset all sub-environments, each with its ticket's seed; returns the observations."""
+        if isinstance(self._base, (DummyVecEnv, SubprocVecEnv)):
+            self._base._seeds = [
+                ticket.seed for ticket in tickets
+            ]  # what VecEnv.seed sets, without its "+ index"
+            observations = self.venv.reset()
+            self.reset_infos = list(self._base.reset_infos)
+            for env, ticket in enumerate(tickets):
+                self._give_noise(env, ticket)
+        else:
+            observations = copy_batch(self.venv.reset())
+            for env, ticket in enumerate(tickets):
+                self._play(env, ticket, observations)
+        return observations
+
+    def _play(self, env: int, ticket: Ticket, observations: Any) -> None:
+        """Reset one sub-environment with its ticket's seed and put its observation into the batch."""
+        ((observation, info),) = self.venv.env_method("reset", seed=ticket.seed, indices=[env])
+        self._give_noise(env, ticket)
+        put_row(observations, env, observation)
+        self.reset_infos[env] = info
+
+    def _give_noise(self, env: int, ticket: Ticket) -> None:
+        if self._member_noise:
+            self.venv.set_attr("np_random", ticket.generator(), indices=[env])
+
+    def step_async(self, actions: Any) -> None:
+        """Send the actions to the sub-environments.
+
+        Raises:
+            RuntimeError: `reset` was not called, or not since an error in a step.
+        """
+        if not self.recorder.is_recording:
+            raise RuntimeError("step() needs a running episode in every sub-environment: call reset() first")
+        self._actions = self._reader.keep_actions(actions)
+        self.venv.step_async(actions)
+
+    def step_wait(self) -> Any:
+        """Wait for the step, record it, and hand on what the inner `VecEnv` returned.
+
+        With `group_size` the observation of a sub-environment whose episode ended is the one of its seeded reset.
+
+        Raises:
+            ValueError: Members of a group start in different states.
+
+        After an error nobody knows which sub-environments have stepped: what was recorded stays, the running episodes
+        are unfinished.
+        """
+        try:
+            return self._step_wait()
+        except BaseException:
+            self.recorder.abort()
+            raise
+
+    def _step_wait(self) -> Any:
+        observations, rewards, dones, infos = self.venv.step_wait()
+        ended = np.flatnonzero(dones).tolist()
+        if not ended:
+            self._record(observations, rewards, dones, dones, infos)
+            return observations, rewards, dones, infos
+
+        finals = [infos[env]["terminal_observation"] for env in ended]
+        truncated = np.zeros(self.num_envs, np.bool_)
+        truncated[ended] = [bool(infos[env].get("TimeLimit.truncated", False)) for env in ended]
+        terminated = np.asarray(dones, np.bool_) & ~truncated
+        successes = []
+        reached = copy_batch(observations)
+        for env, final in zip(ended, finals):
+            put_row(reached, env, final)
+            flags = bool(terminated[env]), bool(truncated[env])
+            successes.append(self._reader.succeeded(final, float(rewards[env]), *flags, infos[env]))
+        self._record(reached, rewards, terminated, truncated, infos, ended, successes)
+
+        tickets = []
+        if self._tickets is None:
+            for env in ended:
+                self.reset_infos[env] = self._base.reset_infos[env]
+        elif self.recorder.num_steps == self.resets_after:
+            return observations, rewards, dones, infos
+        else:
+            observations = observations if self._fresh else copy_batch(observations)
+            tickets = [self._tickets.take() for _ in ended]
+            for env, ticket in zip(ended, tickets):
+                self._play(env, ticket, observations)
+        starts = [row(observations, env) for env in ended]
+        states = self._reader.state_list(starts, [self.reset_infos[env] for env in ended])
+        self._begin(ended, states, observations, tickets)
+        return observations, rewards, dones, infos
+
+    def _record(
+        self,
+        reached: Any,
+        rewards: Any,
+        terminated: np.ndarray,
+        truncated: np.ndarray,
+        infos: Sequence[dict],
+        ended: Sequence[int] = (),
+        successes: Sequence[bool | None] = (),
+    ) -> None:
+        self.recorder.record(
+            self._reader.action_batch(self._actions),
+            self._reader.state_batch(reached, infos),
+            # DummyVecEnv hands rewards on as float32 and SubprocVecEnv as float64; recorded, they are the same.
+            np.asarray(rewards, np.float32),
+            terminated,
+            truncated,
+            ended,
+            successes,
+        )
+
+    def _begin(
+        self, envs: Sequence[int], states: np.ndarray, observations: Any, tickets: Sequence[Ticket]
+    ) -> None:
+        labels: list[Any] | None = None
+        if tickets:
+            labels = [ticket.group for ticket in tickets]
+        elif self._reader.task != "start":
+            labels = [
+                self._reader.task_label(partial(row, observations, env), self.reset_infos[env])
+                for env in envs
+            ]
+        self.recorder.begin(envs, states.tolist(), labels)
+
+    def assign_credit(self, unfinished: str = "mask") -> WindowCredit:
+        """Credit the steps since the last call; arrays (T, num_envs). See `Recorder.assign_credit`."""
+        return self.recorder.assign_credit(unfinished)
+
+
+def _check_inner(venv: VecEnv, group_size: int | None) -> None:
+    """Refuse VecEnvs that cannot be recorded, or not in groups."""
+    inner = venv
+    while isinstance(inner, VecEnvWrapper):
+        name = type(inner).__name__
+        if isinstance(inner, CreditVecEnv):
+            raise ValueError("this VecEnv is wrapped by graphwrap.wrap already; wrap it once")
+        if isinstance(inner, VecNormalize):
+            raise ValueError(
+                "VecNormalize inside graphwrap.wrap lets equal states drift apart and changes the rewards; wrap first, "
+                "then normalise: VecNormalize(graphwrap.wrap(venv, ...))"
+            )
+        if group_size is not None and type(inner) not in _SAME_OBSERVATIONS:
+            raise ValueError(
+                f"{name} inside graphwrap.wrap(group_size=...) would miss the resets that begin a group's episodes; "
+                f"wrap first, then add it: {name}(graphwrap.wrap(venv, group_size={group_size}), ...)"
+            )
+        inner = inner.venv
+    if group_size is None:
+        return
+    if venv.num_envs % group_size:
+        fits = [n for n in (venv.num_envs // group_size, venv.num_envs // group_size + 1) if n]
+        raise ValueError(
+            f"num_envs must be a multiple of group_size, so that whole groups start together, got {venv.num_envs} and "
+            f"{group_size}; take {' or '.join(str(n * group_size) for n in fits)} environments, or another group_size"
+        )
+    monitored = [env for env, has in enumerate(venv.env_is_wrapped(Monitor)) if has]
+    if monitored and not all(venv.get_attr("allow_early_resets", indices=monitored)):
+        raise ValueError(
+            "Monitor(allow_early_resets=False) refuses the second reset that gives an episode its group's seed; make "
+            "the environments with allow_early_resets=True (the default)"
+        )

@@ -1,0 +1,1 @@
+"""What `graphwrap compare` is made of: settings, runs, training, results, report."""
