@@ -10,7 +10,8 @@ from gymnasium import spaces
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphwrap import Outcome, Transitions, intern, ordering
+from graphwrap import Outcome, Transitions
+from graphwrap.data import intern, ordering
 from graphwrap.states import make_table
 
 from .builders import walks

@@ -41,7 +41,7 @@ def normalise(
         indptr: int32 (G + 1,), with `rows` the rows of each group (CSR).
         rows: int32 (N,).
         member: bool (N,); rows that are not members take no part and get 0.
-        scale: float64 (G,), the size of the quantity, below which differences are rounding; inf makes a group equal.
+        scale: float64 (G,), the size of the quantity, below which differences are rounding.
         std: whether to divide; False subtracts the mean only.
         eps: added to the standard deviation.
         sign_of_single: a group of one gets the sign of its value (GRAFT, step 5) instead of 0.
@@ -50,34 +50,128 @@ def normalise(
         float64 (N,).
     """
     result = np.zeros(len(value))
+    buffer = np.empty(_largest_group(indptr))
     for group in range(len(indptr) - 1):
-        count, total, low, high = 0, 0.0, np.inf, -np.inf
-        for k in range(indptr[group], indptr[group + 1]):
-            row = rows[k]
-            if member[row]:
-                count += 1
-                total += value[row]
-                low = min(low, value[row])
-                high = max(high, value[row])
-        equal_within = EQUAL_WITHIN * scale[group]
-        if count == 1 and sign_of_single and abs(low) > equal_within:
-            for k in range(indptr[group], indptr[group + 1]):
-                if member[rows[k]]:
-                    result[rows[k]] = np.sign(low)
-        if count < 2 or high - low <= equal_within:
-            continue
-        mean = total / count
-        divisor = 1.0
-        if std:
-            squares = 0.0
-            for k in range(indptr[group], indptr[group + 1]):
-                if member[rows[k]]:
-                    squares += (value[rows[k]] - mean) ** 2
-            divisor = np.sqrt(squares / (count - 1)) + eps
+        count = 0
         for k in range(indptr[group], indptr[group + 1]):
             if member[rows[k]]:
-                result[rows[k]] = (value[rows[k]] - mean) / divisor
+                buffer[count] = value[rows[k]]
+                count += 1
+        _normalise_in_place(buffer[:count], scale[group], std, eps, sign_of_single)
+        count = 0
+        for k in range(indptr[group], indptr[group + 1]):
+            if member[rows[k]]:
+                result[rows[k]] = buffer[count]
+                count += 1
     return result
+
+
+@jit
+def _normalise_in_place(x: FloatArray, scale: float, std: bool, eps: float, sign_of_single: bool) -> None:
+    total, low, high = 0.0, np.inf, -np.inf
+    for i in range(len(x)):
+        total += x[i]
+        low = min(low, x[i])
+        high = max(high, x[i])
+    equal_within = EQUAL_WITHIN * scale
+    if len(x) < 2 or high - low <= equal_within:
+        counts = sign_of_single and len(x) == 1 and abs(low) > equal_within
+        x[:] = np.sign(low) if counts else 0.0
+        return
+    mean = total / len(x)
+    divisor = 1.0
+    if std:
+        squares = 0.0
+        for i in range(len(x)):
+            squares += (x[i] - mean) ** 2
+        divisor = np.sqrt(squares / (len(x) - 1)) + eps
+    for i in range(len(x)):
+        x[i] = (x[i] - mean) / divisor
+
+
+@jit
+def _largest_group(indptr: Int32Array) -> int:
+    largest = 0
+    for group in range(len(indptr) - 1):
+        largest = max(largest, indptr[group + 1] - indptr[group])
+    return largest
+
+
+@jit
+def normalise_powers(
+    distance: FloatArray,
+    target: Int32Array,
+    cost: FloatArray,
+    indptr: Int32Array,
+    rows: Int32Array,
+    counts: BoolArray,
+    add_cost: bool,
+    from_here: bool,
+    omega: float,
+    factor: float,
+    std: bool,
+    eps: float,
+) -> tuple[FloatArray, FloatArray]:
+    """GraphGPO's R^G of every row and its `normalise` among the rows that leave a node, in one pass.
+
+    A norm with `std` and without `eps` does not depend on a common factor. There the powers are taken relative to the
+    best row of each node, so that none underflows.
+
+    Args:
+        distance: float64 (M,).
+        target: int32 (N,), node each row leads to.
+        cost: float64 (N,).
+        indptr: int32 (M + 1,), with `rows` the rows that leave each node (CSR).
+        rows: int32 (N,).
+        counts: bool (M,), False where the normalised value is 0.
+        add_cost: the exponent is d(target) + cost, else d(target).
+        from_here: d(node) is subtracted from it.
+        omega: base of the power.
+        factor: R^G is factor * omega ** exponent.
+        std: as in `normalise`.
+        eps: as in `normalise`.
+
+    Returns:
+        float64 (N,) twice: R^G, and its norm.
+    """
+    reward = np.empty(len(rows))
+    result = np.zeros(len(rows))
+    buffer = np.empty(_largest_group(indptr))
+    powers = np.full(256, np.nan)
+    relative = std and eps == 0.0
+    for node in range(len(indptr) - 1):
+        begin, end = indptr[node], indptr[node + 1]
+        smallest = np.inf
+        for k in range(begin, end):
+            exponent = distance[target[rows[k]]]
+            if add_cost:
+                exponent += cost[rows[k]]
+            if from_here:
+                exponent -= distance[node]
+            buffer[k - begin] = exponent
+            smallest = min(smallest, exponent)
+        scale = 1.0 if relative else factor * _power(omega, smallest, powers)
+        for k in range(begin, end):
+            exponent = buffer[k - begin]
+            reward[rows[k]] = factor * _power(omega, exponent, powers)
+            buffer[k - begin] = _power(omega, exponent - smallest, powers) if relative else reward[rows[k]]
+        if counts[node]:
+            _normalise_in_place(buffer[: end - begin], scale, std, eps, False)
+            for k in range(begin, end):
+                result[rows[k]] = buffer[k - begin]
+    return reward, result
+
+
+@jit
+def _power(omega: float, exponent: float, known: FloatArray) -> float:
+    """omega ** exponent; small whole exponents, those of unit costs, are computed once and kept in `known`."""
+    if 0.0 <= exponent < len(known):
+        whole = int(exponent)
+        if whole == exponent:
+            if np.isnan(known[whole]):
+                known[whole] = omega**whole
+            return known[whole]
+    return omega**exponent
 
 
 @jit
