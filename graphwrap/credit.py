@@ -52,17 +52,17 @@ class StepCredit:
 class CreditMethod(ABC):
     """A credit method: its hyperparameters, callable on transitions or on their graph.
 
-    Subclasses are frozen dataclasses whose fields are made by `graphwrap.parameters` and carry their own checks.
+    Subclasses are frozen dataclasses. Fields made by `graphwrap.parameters` check their values, plain ones do not.
     """
 
     paper: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
-            check: Callable[[str, Any], Any] = field.metadata["check"]
-            object.__setattr__(
-                self, field.name, check(f"{type(self).__name__}({field.name}=)", getattr(self, field.name))
-            )
+            check: Callable[[str, Any], Any] | None = field.metadata.get("check")
+            if check is not None:
+                value = check(f"{type(self).__name__}({field.name}=)", getattr(self, field.name))
+                object.__setattr__(self, field.name, value)
 
     def __call__(self, data: Transitions | TransitionGraph) -> Credit:
         """Credit every step of `data`.
@@ -84,7 +84,7 @@ class CreditMethod(ABC):
         seconds = time.perf_counter() - started
         warn_if_useless(graph, part.advantages, stacklevel=2)
         return Credit(
-            advantages=part.advantages,
+            advantages=part.advantages.copy(),  # a caller who scales it in place leaves its parts alone
             step_advantages=part.step_advantages,
             episode_advantages=part.episode_advantages,
             graph_rewards=part.graph_rewards,

@@ -30,7 +30,8 @@ def diagnose(graph: TransitionGraph, advantages: FloatArray) -> dict[str, float]
         - `reachable_share`: share of the nodes from which GOAL can be reached.
         - `node_group_size`: mean number of steps that leave a node which any step leaves.
         - `single_step_share`: share of steps whose node no other step leaves.
-        - `zero_credit_share`: share of steps whose credit is exactly 0.
+        - `zero_credit_fraction`: share of steps whose credit is exactly 0.
+        - `single_episode_share`: share of groups with one episode: no outcome to compare with.
         - `no_success_share`, `only_success_share`: shares of groups, among those with a scored episode.
         - `progress_in_failures`, `progress_in_successes`: share of steps with d(s') < d(s) within failed and within
           successful episodes of groups with a success (GraphGPO, arXiv 2605.26684, Figure 1).
@@ -68,7 +69,8 @@ def diagnose(graph: TransitionGraph, advantages: FloatArray) -> dict[str, float]
         "reachable_share": _share(int(np.count_nonzero(graph.reachable)) - num_goals, num_nodes),
         "node_group_size": _share(num_steps, left),
         "single_step_share": _share(single, num_steps),
-        "zero_credit_share": _share(num_steps - int(np.count_nonzero(advantages)), num_steps),
+        "zero_credit_fraction": _share(num_steps - int(np.count_nonzero(advantages)), num_steps),
+        "single_episode_share": _share(int(np.count_nonzero(outcomes.sum(axis=1) == 1)), t.num_tasks),
         "no_success_share": _share(no_success, groups),
         "only_success_share": _share(only_success, groups),
         "progress_in_failures": _share(progressed[Outcome.FAILURE], moved[Outcome.FAILURE]),
@@ -77,9 +79,9 @@ def diagnose(graph: TransitionGraph, advantages: FloatArray) -> dict[str, float]
 
 
 def warn_if_useless(graph: TransitionGraph, advantages: FloatArray, stacklevel: int) -> None:
-    """Warn where nearly all states are unique, and where all credit is 0.
+    """Warn where nearly all states are unique, where every group holds one episode, and where all credit is 0.
 
-    The texts hold no numbers, so that Python's default filter shows each of them once.
+    The texts hold no number of the batch, so that Python's default filter shows each of them once.
     """
     num_steps = len(graph.source)
     _, single = _node_groups(graph.outgoing[0])
@@ -87,6 +89,14 @@ def warn_if_useless(graph: TransitionGraph, advantages: FloatArray, stacklevel: 
         warnings.warn(
             "almost all states are unique, so steps can hardly be compared: more than 90% of the steps leave a state "
             "that no other step leaves. Use round= for floats, or state= to say what makes two states the same",
+            UserWarning,
+            stacklevel=stacklevel + 1,
+        )
+    t = graph.transitions
+    if t.num_episodes > 1 and t.num_tasks == t.num_episodes:
+        warnings.warn(
+            "every group holds a single episode, so outcomes cannot be compared: episodes of one task must share their "
+            "`task`, which is not the episode's own id",
             UserWarning,
             stacklevel=stacklevel + 1,
         )

@@ -81,7 +81,9 @@ class TransitionGraph:
 
     @cached_property
     def _paths(self) -> tuple[FloatArray, BoolArray]:
-        return self._distances(self.transitions.cost)
+        distances, reachable = self._distances(self.transitions.cost)
+        distances.flags.writeable = reachable.flags.writeable = False
+        return distances, reachable
 
     @property
     def distances(self) -> FloatArray:

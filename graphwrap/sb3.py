@@ -7,14 +7,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import gymnasium
 import numpy as np
 from gymnasium import spaces
-from stable_baselines3.common.callbacks import BaseCallback
-from stable_baselines3.common.vec_env import DummyVecEnv, VecEnvWrapper
+
+try:
+    from stable_baselines3.common.callbacks import BaseCallback
+    from stable_baselines3.common.vec_env import DummyVecEnv, VecEnvWrapper
+except ModuleNotFoundError as error:
+    raise ImportError("graphwrap.sb3 needs Stable-Baselines3: pip install 'graphwrap[sb3]'") from error
 
 from graphwrap.minibatches import MaskedGet
-from graphwrap.recording.env_wrapper import CreditEnv
+from graphwrap.recording.env_wrapper import CreditEnv, find_credit_env
 from graphwrap.recording.recorder import Recorder
 from graphwrap.recording.vec_env import CreditVecEnv
 
@@ -210,7 +213,7 @@ def find_recording(env: Any) -> CreditEnv | CreditVecEnv:
         if isinstance(inner, CreditVecEnv):
             return inner
         inner = inner.venv
-    found = [_credit_env(sub) for sub in inner.envs] if isinstance(inner, DummyVecEnv) else [None]
+    found = [find_credit_env(sub) for sub in inner.envs] if isinstance(inner, DummyVecEnv) else [None]
     if found == [None] * len(found):
         raise ValueError(
             "CreditCallback found no recorded environment: make the learner with one, "
@@ -225,14 +228,6 @@ def find_recording(env: Any) -> CreditEnv | CreditVecEnv:
     return found[0]
 
 
-def _credit_env(env: gymnasium.Env | None) -> CreditEnv | None:
-    while isinstance(env, gymnasium.Wrapper):
-        if isinstance(env, CreditEnv):
-            return env
-        env = env.env
-    return None
-
-
 def check_rollout(recorder: Recorder, buffer: Any, model: Any) -> None:
     """Check that the recorder saw exactly the steps that are in the buffer.
 
@@ -245,6 +240,11 @@ def check_rollout(recorder: Recorder, buffer: Any, model: Any) -> None:
         "Only the learner may step the recorded environment: give EvalCallback and other users one of their own, and "
         "put wrappers that skip or repeat steps inside graphwrap.wrap"
     )
+    if not recorder.num_steps:
+        raise RuntimeError(
+            "the rollout's steps were credited before this CreditCallback came to them: give learn() one "
+            "CreditCallback, and leave assign_credit() to it"
+        )
     if shape != recorded:
         raise RuntimeError(
             f"the rollout has {shape[0]} steps of {shape[1]} environments, but {recorded[0]} of {recorded[1]} were "

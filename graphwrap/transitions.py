@@ -296,6 +296,7 @@ class Transitions:
         """Return all rows of `parts`, one after the other. Equal labels become one task, state or action.
 
         Raises:
+            TypeError: A part is something else.
             ValueError: There are no parts, or two of them hold the same (task, episode). It is named.
         """
         from graphwrap.data.joining import concat

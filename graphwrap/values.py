@@ -79,7 +79,7 @@ def bellman_values(
     """Solve V(u) = sum_a pi(a|u) sum_v P(v|u,a) (r(u,a,v) + gamma V(v)) for all nodes of all tasks.
 
     pi and P are the recorded frequencies. The system is solved component by component in the order in which values
-    depend on each other, to within 1e-12 of the fixed point (relative to the largest reward where that exceeds 1).
+    depend on each other, to within 1e-12 of the fixed point, relative to the largest value of the component.
 
     Args:
         graph: the graph.
@@ -91,7 +91,14 @@ def bellman_values(
 
     Returns:
         float64 (M,). GOAL nodes hold the value of the success sink.
+
+    Raises:
+        ValueError: `gamma` is outside [0, 1) or `action_weighting` is neither of the two.
     """
+    if not 0.0 <= gamma < 1.0:
+        raise ValueError(f"gamma must be in [0, 1), got {gamma!r}")
+    if action_weighting not in ("empirical", "uniform"):
+        raise ValueError(f"action_weighting must be 'empirical' or 'uniform', got {action_weighting!r}")
     edges = OutcomeEdges.from_graph(graph) if edges is None else edges
     weight = edges.weights(action_weighting)
     value = np.zeros(graph.num_nodes + 1)

@@ -26,7 +26,8 @@ def wrap(
     """Record what happens in an environment, and credit it with `assign_credit()`.
 
     The result is an environment of the same kind, and what a learner sees of it stays the same. It remembers every step
-    until `assign_credit()` is called, which returns a `WindowCredit`.
+    until `assign_credit()` is called, which returns a `WindowCredit`. Wrappers that end episodes, such as `TimeLimit`,
+    go inside: an episode that is only reset from outside is unfinished.
 
     Args:
         env: The id of a Gymnasium environment, a Gymnasium `Env`, or a Stable-Baselines3 `VecEnv`.
@@ -39,7 +40,7 @@ def wrap(
         success: What says whether an episode succeeded, at its last step: the name of an info entry, or a function of
             (observation, reward, terminated, truncated, info) that returns True, False or None. None: the first of
             `info["is_success"]`, `info["success"]` and `info["won"]` that is there. Where nothing says so, an episode
-            succeeded if it terminated with a positive return.
+            succeeded if it terminated with a positive return; a named entry that is not there is warned about once.
         state: What makes two states the same. None: equal observations; `StateKey(round=2)`: equal when rounded; or a
             function of (observation, info) that returns anything with a key.
         member_noise: Give every member of a group a random generator of its own after the reset. Otherwise equal
@@ -50,7 +51,8 @@ def wrap(
 
     Raises:
         TypeError: `env` or an option has the wrong type.
-        ValueError: An unknown credit name, options that do not go together, or a `VecEnv` that cannot be wrapped.
+        ValueError: An unknown credit name, options that do not go together, an environment that is wrapped already, or
+            a `VecEnv` that cannot be wrapped.
 
     Example:
         >>> import graphwrap

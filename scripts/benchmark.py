@@ -17,13 +17,16 @@ from graphwrap.scripts.ratios import Ratio, graph_ratio, training_ratio
 FEWEST_PAIRS = 7
 
 
-def to_json(ratios: list[Ratio]) -> dict[str, Any]:
-    """The measurements with machine, versions and every pair."""
+def to_json(ratios: list[Ratio], settings: dict[str, Any]) -> dict[str, Any]:
+    """The measurements with machine, versions, settings, command and every pair."""
     from graphwrap.doctor import machine, versions
+    from graphwrap.scripts.comparison.results import command_line
 
     return {
+        "settings": settings,
         "machine": machine(),
         "versions": versions(),
+        "command": command_line("bench"),
         "ratios": [{**asdict(ratio), "median_ratio": ratio.median, "holds": ratio.holds} for ratio in ratios],
     }
 
@@ -96,6 +99,10 @@ def bench(
         raise typer.BadParameter(f"is graph or training, got {only!r}", param_hint="--only")
     if network not in ("grid", "mlp"):
         raise typer.BadParameter(f"is grid or mlp, got {network!r}", param_hint="--network")
+    if num_envs % 8:
+        raise typer.BadParameter(
+            f"is a multiple of 8, the size of a group, got {num_envs}", param_hint="--num-envs"
+        )
     needed = {"graph": ("scipy", "scipy"), "training": ("stable_baselines3", "'graphwrap[sb3]'")}
     for name, (module, package) in needed.items():
         if only in (None, name) and find_spec(module) is None:
@@ -122,7 +129,16 @@ def bench(
         console.print(f"{pairs} pairs are too few to rely on: take at least {FEWEST_PAIRS}")
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
-        write_json(out / "benchmark.json", to_json(ratios))
+        settings = {
+            "only": only,
+            "pairs": pairs,
+            "rows": rows,
+            "tasks": tasks,
+            "updates": updates,
+            "num_envs": num_envs,
+            "network": network,
+        }
+        write_json(out / "benchmark.json", to_json(ratios, settings))
         write_bytes(out / "benchmark.md", to_markdown(ratios).encode("utf-8"))
         console.print(f"{out / 'benchmark.json'}\n{out / 'benchmark.md'}", highlight=False)
 

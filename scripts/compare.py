@@ -5,13 +5,12 @@ Run as ``graphwrap compare`` or ``python scripts/compare.py``.
 
 from __future__ import annotations
 
-import shlex
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from graphwrap.scripts.comparison.results import command_line
 from graphwrap.scripts.comparison.runs import plan_comparison, run_comparison
 from graphwrap.scripts.comparison.settings import (
     DEMO_CREDITS,
@@ -176,15 +175,18 @@ def compare(
             round=round,
             success_return=success_return,
         )
+        look_at_held_out(settings)
         common = {**preset.credit_parameters, **({} if omega is None else {"omega": omega})}
         specs = parse_credits(credits, common)
         chosen_seeds = parse_seeds(seeds if seeds is not None else usual_seeds)
+        if not 0 < target <= 1:
+            raise ValueError(f"target must be in (0, 1], a share of the episodes, got {target}")
         if jobs is not None and jobs < 1:
             raise ValueError(f"jobs must be at least 1, got {jobs}")
         name = env.rsplit("/", 1)[-1].lower() + ("-full" if full else "")
         folder = out if out is not None else Path("results") / name
         plan = plan_comparison(
-            settings, specs, chosen_seeds, folder, command=_command(), overwrite=not resume
+            settings, specs, chosen_seeds, folder, command=command_line("compare"), overwrite=not resume
         )
     except (ValueError, ImportError) as error:
         typer.echo(f"graphwrap compare: {error}", err=True)
@@ -215,26 +217,47 @@ def look_at_env(env: str, kwargs: dict[str, Any]) -> int:
     Raises:
         ValueError: it cannot be made, or has other spaces.
     """
-    import gymnasium
-
-    import graphwrap
     from graphwrap.scripts.comparison.training import check_spaces
 
-    assert graphwrap.__version__  # registers its environments
-    try:
-        made = gymnasium.make(env, **kwargs)
-    except (gymnasium.error.Error, ImportError, TypeError, ValueError) as error:
-        raise ValueError(f"the environment {env!r} cannot be made with {kwargs}: {error}") from error
+    made = _made(env, kwargs)
     limit = getattr(made.unwrapped, "max_steps", None) or (made.spec and made.spec.max_episode_steps)
     made.close()
     check_spaces(made.observation_space, made.action_space)
     return int(limit) if limit else 128
 
 
-def _command() -> str:
-    """The command line that asked for this comparison."""
-    arguments = sys.argv[1:] if sys.argv[1:2] == ["compare"] else ["compare", *sys.argv[1:]]
-    return shlex.join(["graphwrap", *arguments])
+def look_at_held_out(settings: Settings) -> None:
+    """Make the held-out environment once, and check that it looks as the training one does.
+
+    Raises:
+        ValueError: it cannot be made, or has other spaces.
+    """
+    from graphwrap.scripts.comparison.evaluation import held_out_kwargs
+
+    training, held_out = (
+        _made(settings.env, kwargs) for kwargs in (settings.env_kwargs, held_out_kwargs(settings))
+    )
+    for what in ("observation_space", "action_space"):
+        wanted, there = getattr(training, what), getattr(held_out, what)
+        if wanted != there:
+            raise ValueError(
+                f"the held-out environment must have the {what} that training has, {wanted}, got {there}; give other "
+                "--eval-env-kwargs"
+            )
+    training.close()
+    held_out.close()
+
+
+def _made(env: str, kwargs: dict[str, Any]) -> Any:
+    import gymnasium
+
+    import graphwrap
+
+    assert graphwrap.__version__  # registers its environments
+    try:
+        return gymnasium.make(env, **kwargs)
+    except (gymnasium.error.Error, ImportError, TypeError, ValueError) as error:
+        raise ValueError(f"the environment {env!r} cannot be made with {kwargs}: {error}") from error
 
 
 if __name__ == "__main__":

@@ -32,6 +32,8 @@ def show(
 ) -> None:
     """Describe level sets: counts and optimal lengths; draw some levels, or print one.
 
+    Without a set, all that are shipped.
+
     Examples:
 
         graphwrap levels show
@@ -82,5 +84,9 @@ def show(
             raise typer.Exit(2)
         console.print(sets[0].text(index), highlight=False, markup=False)
     if draw is not None:
-        sets[0].draw(draw)
+        try:
+            sets[0].draw(draw)
+        except (ImportError, OSError, ValueError) as error:
+            typer.echo(f"graphwrap levels show: {error}", err=True)
+            raise typer.Exit(2) from None
         console.print(str(draw), highlight=False)

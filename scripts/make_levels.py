@@ -143,23 +143,35 @@ def main(
     seed: Annotated[int, typer.Option(help="The same seed gives the same files.")] = 0,
     draw: Annotated[bool, typer.Option("--draw", help="Also write a contact sheet per split (PNG).")] = False,
 ) -> None:
-    """Make a Sokoban level set with gym-sokoban's generator."""
+    """Make a Sokoban level set with gym-sokoban's generator.
+
+    The files are what `graphwrap levels show` and the environment's argument `levels` take.
+
+    Examples:
+
+        graphwrap levels make --train 200 --test 50 --draw
+        graphwrap levels make --boxes 2 --height 7 --width 7 --max-optimal 30 --train 200 --test 50
+    """
     columns = (TextColumn("levels"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     console = Console()
-    with Progress(*columns, console=console) as bar:
-        job = bar.add_task("levels", total=train + test)
-        sets = make_levels(
-            name,
-            size=(height, width),
-            boxes=boxes,
-            train=train,
-            test=test,
-            min_optimal=min_optimal,
-            max_optimal=max_optimal,
-            num_steps=num_steps,
-            seed=seed,
-            progress=lambda done, total: bar.update(job, completed=done, total=total),
-        )
+    try:
+        with Progress(*columns, console=console) as bar:
+            job = bar.add_task("levels", total=train + test)
+            sets = make_levels(
+                name,
+                size=(height, width),
+                boxes=boxes,
+                train=train,
+                test=test,
+                min_optimal=min_optimal,
+                max_optimal=max_optimal,
+                num_steps=num_steps,
+                seed=seed,
+                progress=lambda done, total: bar.update(job, completed=done, total=total),
+            )
+    except (ImportError, RuntimeError, ValueError) as error:
+        typer.echo(f"graphwrap levels make: {error}", err=True)
+        raise typer.Exit(2) from None
     out.mkdir(parents=True, exist_ok=True)
     for levels in sets.values():
         levels.save(out / f"{levels.name}.txt")

@@ -15,6 +15,8 @@ def methods(
 ) -> None:
     """Show the credit methods: equation, parameters with their rules and defaults, paper.
 
+    Without a name, all of them.
+
     Examples:
 
         graphwrap methods

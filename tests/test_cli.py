@@ -25,12 +25,16 @@ def test_help_lists_the_commands():
         assert command in result.output
 
 
-@pytest.mark.parametrize("command", [["compare"], ["bench"], ["methods"], ["levels", "show"], ["doctor"]])
+@pytest.mark.parametrize(
+    "command", [["compare"], ["bench"], ["methods"], ["levels", "make"], ["levels", "show"], ["doctor"]]
+)
 def test_help_of_a_command_teaches(command):
     result = invoke(*command, "--help")
     assert result.exit_code == 0
     if command != ["doctor"]:
-        assert f"graphwrap {' '.join(command)}" in result.output  # an example
+        examples = [line for line in result.output.splitlines() if f"  graphwrap {' '.join(command)}" in line]
+        assert len(examples) >= 2
+        assert all(line.count("graphwrap") == 1 for line in examples)
 
 
 def test_version():
@@ -89,6 +93,12 @@ def test_wrong_levels_are_answered(arguments, message):
     result = invoke("levels", "show", *arguments)
     assert result.exit_code == 2
     assert message in " ".join(result.output.split())
+
+
+def test_a_picture_that_cannot_be_drawn_is_answered(tmp_path):
+    result = invoke("levels", "show", "6x6-1", "--split", "test", "--draw", str(tmp_path / "levels.nothing"))
+    assert result.exit_code == 2
+    assert "graphwrap levels show: Format 'nothing' is not supported" in result.output
 
 
 def test_doctor_says_what_works():

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 
 import graphwrap
-from graphwrap import GRAFT, GRPO, GraphGPO, TransitionGraph, Transitions
+from graphwrap import GRAFT, GRPO, RTMC, GraphGPO, TransitionGraph, Transitions
+from graphwrap.credit import CreditMethod, StepCredit
 from graphwrap.methods import METHODS
 
 from .builders import transitions, walks
@@ -146,3 +147,38 @@ def test_dense_rewards_reach_graft_and_the_return_methods():
         with pytest.warns(UserWarning, match="credit 0"):
             assert (method(flat).advantages == 0).all()
         assert np.any(method(batch).advantages)
+
+
+def test_equal_returns_are_exactly_no_credit_in_rtmc():
+    batch = Transitions.from_columns(
+        task=[0] * 3,
+        episode=[0, 1, 2],
+        step=[0] * 3,
+        state=["s"] * 3,
+        action=[0, 0, 1],
+        next_state=["t"] * 3,
+        reward=[0.1] * 3,
+        terminated=[True] * 3,
+        truncated=[False] * 3,
+    )
+    assert RTMC()(batch).advantages.tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize("name", graphwrap.credit_names())
+def test_credit_shares_no_memory_with_its_parts(name):
+    credit = graphwrap.make_credit(name)(Transitions.from_columns(**walks(np.random.default_rng(0))))
+    for part in (credit.step_advantages, credit.episode_advantages):
+        assert not np.shares_memory(credit.advantages, part)
+
+
+def test_a_method_may_have_plain_fields():
+    @dataclasses.dataclass(frozen=True)
+    class Constant(CreditMethod):
+        number: int = 2
+
+        def compute(self, graph):
+            part = np.full(len(graph.source), float(self.number))
+            return StepCredit(part, part, np.zeros_like(part))
+
+    batch = Transitions.from_columns(**walks(np.random.default_rng(0)))
+    assert (graphwrap.make_credit(Constant(), number=3)(batch).advantages == 3).all()

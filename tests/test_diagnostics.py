@@ -24,7 +24,8 @@ def test_the_figure_in_numbers(credit):
         "reachable_share": pytest.approx(4 / 6),
         "node_group_size": pytest.approx(8 / 5),
         "single_step_share": pytest.approx(3 / 8),
-        "zero_credit_share": pytest.approx(1 / 8),
+        "zero_credit_fraction": pytest.approx(1 / 8),
+        "single_episode_share": 0,
         "no_success_share": 0,
         "only_success_share": 0,
         "progress_in_failures": pytest.approx(1 / 3),
@@ -65,6 +66,18 @@ def test_unique_states_and_zero_credit_warn_once_each():
     assert "round= for floats, or state=" in texts[0]
     assert "credit 0" in texts[1]
     assert all(w.filename == __file__ for w in caught)
+
+
+def test_groups_of_one_episode_warn():
+    columns = {"step": [0] * 4, "state": ["s"] * 4, "action": [0, 1] * 2, "next_state": ["g", "f"] * 2}
+    columns |= {"reward": [1.0, 0.0] * 2, "terminated": [True] * 4, "truncated": [False] * 4}
+    keyed_by_episode = Transitions.from_columns(task=range(4), episode=range(4), **columns)
+    with pytest.warns(UserWarning, match="every group holds a single episode"):
+        assert GraphGPO()(keyed_by_episode).diagnostics["single_episode_share"] == 1
+    one_is_alone = Transitions.from_columns(task=[0, 0, 0, 1], episode=range(4), **columns)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert GraphGPO()(one_is_alone).diagnostics["single_episode_share"] == 0.5
 
 
 def test_a_batch_with_credit_does_not_warn(load_golden):

@@ -127,3 +127,18 @@ def test_graph_arrays_cannot_be_changed():
     graph = two_steps()
     with pytest.raises(ValueError, match="read-only"):
         graph.source[0] = 5
+    with pytest.raises(ValueError, match="read-only"):
+        graph.distances[0] = 5
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"gamma": 1.0}, r"gamma must be in \[0, 1\), got 1.0"),
+        ({"gamma": -0.1}, r"gamma must be in \[0, 1\), got -0.1"),
+        ({"action_weighting": "counts"}, "must be 'empirical' or 'uniform', got 'counts'"),
+    ],
+)
+def test_values_refuse_parameters_out_of_range(parameters, message):
+    with pytest.raises(ValueError, match=message):
+        two_steps().values(**parameters)

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import functools
 import operator
+import subprocess
+import sys
 from typing import Any
 
 import gymnasium
@@ -798,3 +800,18 @@ def test_learns_frozen_lake(algorithm: Any) -> None:
     model.learn(1600 * 12, callback=Rates())
     assert rates[0] < 0.2
     assert np.mean(rates[-3:]) > 0.8
+
+
+def test_a_second_credit_callback_is_named() -> None:
+    venv = graphwrap.wrap(line_vec(4), group_size=2)
+    model = PPO("MlpPolicy", venv, n_steps=8, batch_size=8, **SMALL)
+    with pytest.raises(RuntimeError, match=r"give learn\(\) one CreditCallback"):
+        model.learn(64, callback=[CreditCallback(), CreditCallback()])
+
+
+def test_without_stable_baselines3_the_extra_is_named() -> None:
+    code = "import sys; sys.modules['stable_baselines3'] = None; import graphwrap; graphwrap.sb3"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert "ImportError: graphwrap.sb3 needs Stable-Baselines3: pip install 'graphwrap[sb3]'" in done.stderr

@@ -295,6 +295,11 @@ def test_structured_arrays_count_by_field():
     assert state_key(renamed) != state_key(np.zeros(2, [("x", np.float64)]))
 
 
+def test_bfloat16_tensors_count_as_float32():
+    tensor = torch.tensor([1.5, 2.0])
+    assert state_key(tensor.bfloat16()) == state_key(tensor)
+
+
 def test_torch_tensors_count_as_arrays():
     tensor = torch.tensor([1.0, float("nan")], requires_grad=True)
     assert state_key(tensor) == state_key(np.array([1.0, np.nan], np.float32))

@@ -345,7 +345,9 @@ KINDS = [
         {"step": [[0], [1], [2], [0], [1]]},
         r"step must hold one integer per row, got an array of shape \(5, 1\)",
     ),
-    ({"step": np.array([0, 1, 2, 0, 2**63], np.uint64)}, "step must hold integers"),
+    ({"step": np.array([0, 1, 2, 0, 2**63], np.uint64)}, "step must hold integers, got 9223372036854775808"),
+    ({"step": [0, 1, 2, 0, 2**80]}, "step must hold integers, got 1208925819614629174706176 .* in row 4"),
+    ({"reward": [0, 0, -(10**30), 0, 0]}, "reward must hold numbers, got -10{30} of type int in row 2"),
     ({"reward": ["0"] * 5}, "reward must hold numbers, got '0' of type str in row 0"),
     ({"reward": [0, None, 1, 0, 0]}, "reward must hold numbers, got None of type NoneType in row 1"),
     ({"reward": np.zeros((5, 1))}, "reward must hold one number per row"),
@@ -541,6 +543,14 @@ def test_concat_joins_equal_labels():
     assert both.episode.tolist() == [0, 0, 0, 1, 1, 2, 3]
     assert both.cost.tolist() == [1.0] * 5 + [2.0, 3.0]
     assert both.outcome.tolist() == [0, 1, Outcome.UNFINISHED, 0]
+
+
+def test_concat_refuses_what_is_no_transitions():
+    part = Transitions.from_ids(**ids())
+    with pytest.raises(TypeError, match="got one; put it in a list"):
+        Transitions.concat(part)
+    with pytest.raises(TypeError, match="concat needs Transitions, got None of type NoneType"):
+        Transitions.concat([part, None])
 
 
 def test_concat_refuses_an_episode_in_two_parts():

@@ -42,8 +42,8 @@ def _array(name: str, values: Any, what: str) -> np.ndarray:
 
 
 def _refuse(name: str, values: Any, what: str, allowed: tuple[type, ...]) -> TypeError:
-    rows = ((row, value) for row, value in enumerate(values) if not isinstance(value, allowed))
-    row, value = next(rows, (0, next(iter(values))))
+    wrong = (item for item in enumerate(values) if not isinstance(item[1], allowed))
+    row, value = next(wrong, None) or max(enumerate(values), key=lambda item: abs(item[1]))  # else too large
     return TypeError(
         f"{name} must hold {what}, got {shorten(value)} of type {type(value).__name__} in row {row}"
     )

@@ -52,7 +52,12 @@ def select(transitions: Transitions, rows: Any) -> Transitions:
 
 def concat(parts: Sequence[Transitions]) -> Transitions:
     """See `Transitions.concat`."""
+    if isinstance(parts, Transitions):
+        raise TypeError("concat needs a sequence of Transitions, got one; put it in a list")
     parts = list(parts)
+    for part in parts:
+        if not isinstance(part, Transitions):
+            raise TypeError(f"concat needs Transitions, got {shorten(part)} of type {type(part).__name__}")
     if not parts:
         raise ValueError("concat needs at least one Transitions, got none")
     maps, labels = {}, {}

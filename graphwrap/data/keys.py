@@ -139,6 +139,8 @@ def to_array(value: Any) -> np.ndarray:
         return value
     if hasattr(value, "detach") and hasattr(value, "cpu"):
         value = value.detach().cpu()
+        if str(value.dtype) == "torch.bfloat16":  # NumPy has none; float32 holds it exactly
+            value = value.float()
     return np.asarray(value)
 
 

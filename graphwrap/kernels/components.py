@@ -8,7 +8,7 @@ from graphwrap._jit import jit
 from graphwrap.kernels.grouping import FloatArray, Int32Array
 
 TOLERANCE = 1e-12
-"""Distance from the fixed point, relative to the largest value where that exceeds 1."""
+"""Distance from the fixed point, relative to the largest value of the component."""
 
 
 @jit
@@ -199,7 +199,7 @@ def _sweep(
     for i in range(len(members)):
         value[members[i]] = 0.0
     while True:
-        change, largest = 0.0, 1.0
+        change, largest = 0.0, 0.0
         for i in range(len(members) - 1, -1, -1):
             node = members[i]
             known, self_weight = 0.0, 0.0

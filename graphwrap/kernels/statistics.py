@@ -10,6 +10,9 @@ from graphwrap.kernels.grouping import BoolArray, FloatArray, Int32Array
 EQUAL_WITHIN = 1e-9
 """Values of a group that differ by at most this share of their scale are equal: rounding is not credit."""
 
+SMALL, LARGE = 1e-100, 1e100
+"""Spreads outside these are brought to 1 before they are squared."""
+
 
 @jit
 def largest_by_group(value: FloatArray, group: Int32Array, num_groups: int, member: BoolArray) -> FloatArray:
@@ -78,13 +81,21 @@ def _normalise_in_place(x: FloatArray, scale: float, std: bool, eps: float, sign
         counts = sign_of_single and len(x) == 1 and abs(low) > equal_within
         x[:] = np.sign(low) if counts else 0.0
         return
+    unit = 1.0
+    if high - low < SMALL or high - low > LARGE:  # their squares would vanish or overflow
+        unit = max(-low, high)
+        total = 0.0
+        for i in range(len(x)):
+            x[i] /= unit
+            total += x[i]
     mean = total / len(x)
-    divisor = 1.0
     if std:
         squares = 0.0
         for i in range(len(x)):
             squares += (x[i] - mean) ** 2
-        divisor = np.sqrt(squares / (len(x) - 1)) + eps
+        divisor = np.sqrt(squares / (len(x) - 1)) + eps / unit
+    else:
+        divisor = 1.0 / unit
     for i in range(len(x)):
         x[i] = (x[i] - mean) / divisor
 
@@ -176,17 +187,21 @@ def _power(omega: float, exponent: float, known: FloatArray) -> float:
 
 @jit
 def group_mean(value: FloatArray, group: Int32Array, num_groups: int, member: BoolArray) -> FloatArray:
-    """float64 (num_groups,): mean of the members of each group, 0 without members."""
+    """float64 (num_groups,): mean of the members of each group, exact if they are equal, 0 without members."""
     count = np.zeros(num_groups, np.int64)
-    mean = np.zeros(num_groups)
+    first = np.zeros(num_groups)
+    above = np.zeros(num_groups)
     for i in range(len(value)):
         if member[i]:
-            count[group[i]] += 1
-            mean[group[i]] += value[i]
+            g = group[i]
+            if count[g] == 0:
+                first[g] = value[i]
+            count[g] += 1
+            above[g] += value[i] - first[g]
     for g in range(num_groups):
         if count[g] > 0:
-            mean[g] /= count[g]
-    return mean
+            first[g] += above[g] / count[g]
+    return first
 
 
 @jit

@@ -15,7 +15,7 @@ from graphwrap.credit import CreditMethod
 from graphwrap.methods import make_credit
 from graphwrap.recording.reading import Reader, check_options
 from graphwrap.recording.recorder import Recorder
-from graphwrap.recording.tickets import Tickets
+from graphwrap.recording.tickets import Ticket, Tickets
 from graphwrap.recording.windows import WindowCredit
 from graphwrap.states import StateKey
 
@@ -39,6 +39,8 @@ class CreditEnv(gymnasium.Wrapper, RecordConstructorArgs):
         member_noise: bool = False,
     ) -> None:
         check_options(task, group_size, success, state, member_noise)
+        if find_credit_env(env) is not None:
+            raise ValueError("this Env is wrapped by graphwrap.wrap already; wrap it once")
         method = make_credit(credit)
         RecordConstructorArgs.__init__(
             self,
@@ -63,22 +65,31 @@ class CreditEnv(gymnasium.Wrapper, RecordConstructorArgs):
         Raises:
             ValueError: With `group_size`, the start differs from that of the group's first member.
         """
-        labels: list[Any] | None = None
         if self._tickets is not None:
             if seed is not None:
                 self._tickets.seed(seed)
                 self.recorder.abandon_groups()
             self.recorder.abort()
             ticket = self._tickets.take()
+            try:
+                return self._begin(ticket.seed, options, ticket)
+            except BaseException:
+                self.abandon_groups()  # one that lacks a member is never complete
+                raise
+        self.recorder.abort()
+        return self._begin(seed, options, None)
+
+    def _begin(
+        self, seed: int | None, options: dict[str, Any] | None, ticket: Ticket | None
+    ) -> tuple[Any, dict[str, Any]]:
+        labels: list[Any] | None = None
+        observation, info = self.env.reset(seed=seed, options=options)
+        if ticket is not None:
             labels = [ticket.group]
-            observation, info = self.env.reset(seed=ticket.seed, options=options)
             if self._member_noise:
                 self.env.np_random = ticket.generator()
-        else:
-            self.recorder.abort()
-            observation, info = self.env.reset(seed=seed, options=options)
-            if self._reader.task != "start":
-                labels = [self._reader.task_label(lambda: observation, info)]
+        elif self._reader.task != "start":
+            labels = [self._reader.task_label(lambda: observation, info)]
         self.recorder.begin([0], [self._reader.state(observation, info)], labels)
         return observation, info
 
@@ -100,13 +111,29 @@ class CreditEnv(gymnasium.Wrapper, RecordConstructorArgs):
         except BaseException:
             self.recorder.abort()  # interrupted in mid-step: nobody knows where the environment is
             raise
+        try:
+            self._record(taken, observation, reward, terminated, truncated, info)
+        except BaseException:
+            self.recorder.abort()  # the environment has stepped, and the episode would lack that step
+            raise
+        return observation, reward, terminated, truncated, info
+
+    def _record(
+        self,
+        action: Any,
+        observation: Any,
+        reward: SupportsFloat,
+        terminated: bool,
+        truncated: bool,
+        info: dict[str, Any],
+    ) -> None:
         ended: tuple[int, ...] = ()
         successes: tuple[bool | None, ...] = ()
         if terminated or truncated:
             ended = (0,)
             successes = (self._reader.succeeded(observation, float(reward), terminated, truncated, info),)
         self.recorder.record(
-            np.array([self._reader.action(taken)]),
+            np.array([self._reader.action(action)]),
             np.array([self._reader.state(observation, info)]),
             np.array([reward], np.float64),
             np.array([terminated], np.bool_),
@@ -114,7 +141,6 @@ class CreditEnv(gymnasium.Wrapper, RecordConstructorArgs):
             ended,
             successes,
         )
-        return observation, reward, terminated, truncated, info
 
     def assign_credit(self, unfinished: str = "mask") -> WindowCredit:
         """Credit the steps since the last call; arrays (T,). See `Recorder.assign_credit`."""
@@ -125,6 +151,15 @@ class CreditEnv(gymnasium.Wrapper, RecordConstructorArgs):
         self.recorder.abandon_groups()
         if self._tickets is not None:
             self._tickets.next_group()
+
+
+def find_credit_env(env: gymnasium.Env | None) -> CreditEnv | None:
+    """Return what `graphwrap.wrap` made, somewhere inside `env`; None where it made nothing."""
+    while isinstance(env, gymnasium.Wrapper):
+        if isinstance(env, CreditEnv):
+            return env
+        env = env.env
+    return None
 
 
 class SeededReset(gymnasium.Wrapper, RecordConstructorArgs):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,8 +25,9 @@ class Task:
     running: int = 0
     finished: int = 0
     abandoned: bool = False
-    returns: list[float] = field(default_factory=list)  # of the scored episodes
+    scored: int = 0
     successes: int = 0
+    total_return: float = 0.0  # of the scored episodes
 
 
 @dataclass(eq=False)
@@ -126,8 +127,9 @@ class Ledger:
             episode.outcome = Outcome.UNSCORED
             return
         episode.outcome = Outcome.SUCCESS if success else Outcome.FAILURE
-        episode.task.returns.append(total)
+        episode.task.scored += 1
         episode.task.successes += bool(success)
+        episode.task.total_return += total
 
     def abort(self, env: int) -> None:
         """Break off the episode of `env`, if one runs: it stays unfinished."""
@@ -162,12 +164,13 @@ class Ledger:
     def summary(self) -> dict[str, float]:
         """Numbers over the complete groups (NaN where there is none)."""
         complete = [task for task in self.tasks.values() if self.is_complete(task)]
-        returns = [total for task in complete for total in task.returns]
-        successes = sum(task.successes for task in complete)
+        scored = sum(task.scored for task in complete)
         return {
             "complete_groups": float(len(complete)),
-            "outcome_return": float(np.mean(returns)) if returns else float("nan"),
-            "success_rate": successes / len(returns) if returns else float("nan"),
+            "outcome_return": sum(task.total_return for task in complete) / scored
+            if scored
+            else float("nan"),
+            "success_rate": sum(task.successes for task in complete) / scored if scored else float("nan"),
         }
 
     def forget(self, episodes: np.ndarray, states: np.ndarray) -> None:

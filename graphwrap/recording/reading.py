@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -78,6 +79,7 @@ class Reader:
             self.states = make_table()
             self._state = state
         self.actions = make_table(action_space)
+        self._warned = False
         self._array_states = isinstance(observation_space, ARRAY_SPACES)
         self._array_actions = isinstance(action_space, ARRAY_SPACES)
 
@@ -117,7 +119,7 @@ class Reader:
         if self.task == "single":
             return "single"
         if callable(self.task):
-            return self.task(observation(), info)
+            return copy.deepcopy(self.task(observation(), info))  # it may hold an array that the env reuses
         if self.task not in info:
             raise ValueError(
                 f"task={self.task!r} is to be an entry of the info of reset, which has {sorted(map(str, info))}; "
@@ -135,9 +137,22 @@ class Reader:
             )
         for key in SUCCESS_KEYS if self.success is None else (self.success,):
             value = info.get(key)
+            if value is None and self.success is not None and key not in info:
+                self._warn_of_missing(info)
             if value is not None:
                 return _as_flag(f"info[{key!r}] at an episode's end is", value)
         return None
+
+    def _warn_of_missing(self, info: Any) -> None:
+        if not self._warned:
+            self._warned = True
+            warnings.warn(
+                f"success={self.success!r} is no entry of the info of an episode's last step, which has "
+                f"{sorted(map(str, info))}; such an episode succeeded if it terminated with a positive return. Name "
+                "one of these, or give a function of (observation, reward, terminated, truncated, info)",
+                UserWarning,
+                stacklevel=2,
+            )
 
 
 def _as_flag(what: str, value: Any) -> bool | None:

@@ -262,7 +262,8 @@ class Recorder:
         states = self.states.compact(np.concatenate(needed))
         actions = self.actions.compact(rows.action)
         self._context = rows.renumbered(states, actions, step)
-        self._current[:] = np.where(running, states[self._current], 0)
+        self._current[running] = states[self._current[running]]
+        self._current[~running] = 0
         self.ledger.forget(np.unique(rows.episode), states)
         self._columns.length = 0
         self._window += bool(len(window))

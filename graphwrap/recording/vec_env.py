@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -21,6 +22,7 @@ from stable_baselines3.common.vec_env import (
 
 from graphwrap.credit import CreditMethod
 from graphwrap.methods import make_credit
+from graphwrap.recording.env_wrapper import CreditEnv
 from graphwrap.recording.reading import Reader, check_options, copy_batch, put_row, row
 from graphwrap.recording.recorder import Recorder
 from graphwrap.recording.tickets import Ticket, Tickets
@@ -73,6 +75,13 @@ class CreditVecEnv(VecEnvWrapper):
         self.recorder = Recorder(
             venv.num_envs, self._reader.states, self._reader.actions, method, group_size=group_size
         )
+
+    # Stable-Baselines3 keeps the members of the class in every wrapper, and some of them cannot be pickled.
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "class_attributes"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, class_attributes=dict(inspect.getmembers(type(self))))
 
     def seed(self, seed: int | None = None) -> Sequence[int | None]:
         """Set the seed of the next `reset`.
@@ -265,6 +274,8 @@ def _check_inner(venv: VecEnv, group_size: int | None) -> None:
                 f"wrap first, then add it: {name}(graphwrap.wrap(venv, group_size={group_size}), ...)"
             )
         inner = inner.venv
+    if isinstance(inner, (DummyVecEnv, SubprocVecEnv)) and any(inner.env_is_wrapped(CreditEnv)):
+        raise ValueError("the sub-environments are wrapped by graphwrap.wrap already; wrap the VecEnv alone")
     if group_size is None:
         return
     if venv.num_envs % group_size:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
@@ -101,6 +102,10 @@ class Rows:
         )
 
 
+MANY_ROWS = 2**20
+"""Rows of one window above which its user is asked whether anybody closes it."""
+
+
 class Columns:
     """Columns of shape (T, num_envs) that grow by doubling."""
 
@@ -118,6 +123,14 @@ class Columns:
     def next_row(self) -> int:
         """Return the index of the row to write next, once there is room for it."""
         if self.length == len(self.episode):
+            if self.episode.size >= MANY_ROWS:
+                warnings.warn(
+                    f"{self.episode.size:,} steps wait for assign_credit(), and memory grows with every further one. "
+                    "Call it, or train with callback=graphwrap.sb3.CreditCallback(); leave environments that are only "
+                    "evaluated in unwrapped",
+                    UserWarning,
+                    stacklevel=5,
+                )
             for name, column in vars(self).items():
                 if isinstance(column, np.ndarray):
                     setattr(self, name, np.concatenate([column, np.zeros_like(column)]))

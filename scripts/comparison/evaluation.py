@@ -138,7 +138,7 @@ class HeldOut:
         self, observation: Any, reward: float, terminated: bool, truncated: bool, info: dict, total: float
     ) -> bool:
         if self.success_return is not None:
-            return total >= self.success_return
+            return round(total, 6) >= self.success_return  # rounded as by Monitor, which training goes by
         said = self._reader.succeeded(observation, reward, terminated, truncated, info)
         return (terminated and total > 0) if said is None else said
 

@@ -6,6 +6,8 @@ import dataclasses
 import json
 import os
 import re
+import shlex
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -160,6 +162,12 @@ class Folder:
     def settings(self) -> dict[str, Any]:
         """The content of settings.json."""
         return json.loads((self.path / SETTINGS).read_text(encoding="utf-8"))
+
+
+def command_line(subcommand: str) -> str:
+    """The command line that this process was started with, as one of `graphwrap`."""
+    arguments = sys.argv[1:] if sys.argv[1:2] == [subcommand] else [subcommand, *sys.argv[1:]]
+    return shlex.join(["graphwrap", *arguments])
 
 
 def write_json(path: Path, value: Any) -> None:

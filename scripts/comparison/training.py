@@ -22,7 +22,7 @@ DIAGNOSTICS = (
     "reachable_share",
     "node_group_size",
     "single_step_share",
-    "zero_credit_share",
+    "zero_credit_fraction",
     "no_success_share",
     "only_success_share",
     "progress_in_failures",

@@ -61,6 +61,20 @@ def test_large_components_are_solved_to_the_tolerance(nodes, degree):
     assert np.abs(after - value[:nodes]).max() * 0.99 / 0.01 <= 2e-12
 
 
+@pytest.mark.parametrize("size", [1e-9, 1e9])
+def test_the_tolerance_grows_and_shrinks_with_the_values(size):
+    rng = np.random.default_rng(0)
+    nodes, degree = 1000, 4
+    indptr = np.arange(0, nodes * degree + 1, degree, dtype=np.int32)
+    target = rng.integers(0, nodes, nodes * degree).astype(np.int32)
+    weight = np.full(nodes * degree, 1 / degree)
+    gain = rng.random(nodes * degree)
+    value, scaled = np.zeros(nodes), np.zeros(nodes)
+    solve_by_components(indptr, target, weight, gain, 0.99, value)
+    solve_by_components(indptr, target, weight, gain * size, 0.99, scaled)
+    np.testing.assert_allclose(scaled / size, value, rtol=1e-11)
+
+
 def test_a_corridor_walk_is_solved_exactly():
     # Symmetric random walk on 0..n with the goal beyond n: V solves a second-order recursion.
     n, gamma = 300, 0.99

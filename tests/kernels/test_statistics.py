@@ -31,6 +31,15 @@ def test_eps_shrinks():
     np.testing.assert_allclose(norm([0, 2], [0, 0], eps=1.0), np.array([-1, 1]) / (2**0.5 + 1))
 
 
+@pytest.mark.parametrize("size", [5e-324, 1e-300, 1e-170, 1e170, 1.7e308])
+def test_squares_neither_vanish_nor_overflow(size):
+    expected = np.array([-2, 1, 1]) / 3**0.5
+    np.testing.assert_allclose(norm([-size, size, size], [0] * 3), expected)
+    np.testing.assert_allclose(norm([0, size, size], [0] * 3), expected)
+    if 1e-300 <= size <= 1e300:
+        np.testing.assert_allclose(norm([0, size, size], [0] * 3, std=False), np.array([-2, 1, 1]) * size / 3)
+
+
 def test_a_group_of_one_is_zero_or_its_sign():
     assert norm([3.0, -2.0], [0, 1]).tolist() == [0, 0]
     assert norm([3.0, -2.0, 0.0], [0, 1, 2], single=True).tolist() == [1, -1, 0]
@@ -69,3 +78,7 @@ def test_group_mean():
         np.array([1.0, 3, 100]), np.array([0, 0, 1], np.int32), 3, np.array([True, True, False])
     )
     assert mean.tolist() == [2, 0, 0]
+
+
+def test_the_mean_of_equal_values_is_exact():
+    assert group_mean(np.full(3, 0.1), np.zeros(3, np.int32), 1, np.ones(3, bool)).tolist() == [0.1]

@@ -580,3 +580,72 @@ def test_a_space_of_any_kind_of_value() -> None:
     assert transitions.next_state.tolist() == [1, 2, 1, 2]
     assert transitions.action.tolist() == [0, 1, 0, 1]
     assert transitions.num_tasks == 1
+
+
+def test_a_task_function_may_return_what_the_env_reuses() -> None:
+    class Reuses(Line):
+        seen = np.zeros(2, np.float32)
+
+        def _observation(self) -> Any:
+            self.seen[:] = super()._observation()
+            return self.seen
+
+    env = graphwrap.wrap(Reuses(), task=lambda observation, info: observation)
+    start = env.reset(seed=1)[0].copy()
+    env.step(1)
+    (label,) = env.assign_credit("graph").transitions.task_labels
+    np.testing.assert_array_equal(label, start)
+
+
+def test_an_env_is_wrapped_once() -> None:
+    with pytest.raises(ValueError, match=r"wrapped by graphwrap\.wrap already"):
+        graphwrap.wrap(TimeLimit(graphwrap.wrap(Line()), 3))
+
+
+def test_a_step_that_cannot_be_recorded_ends_the_recording_of_its_episode() -> None:
+    def state(observation: Any, info: dict) -> Any:
+        return info["level"] if "level" in info else info["no such entry"]
+
+    env = graphwrap.wrap(Line(), state=state)
+    env.reset(seed=1)
+    with pytest.raises(KeyError):
+        env.step(1)
+    with pytest.raises(ResetNeeded):
+        env.step(1)
+
+
+def test_a_group_that_lost_a_member_is_left() -> None:
+    class Fails(Line):
+        def reset(self, **options: Any) -> Any:
+            if self.resets == 1 and not self.total_steps < 1:
+                self.resets += 1
+                raise OSError("the simulator is away")
+            return super().reset(**options)
+
+    env = graphwrap.wrap(Fails(limit=1), group_size=2)
+    env.reset(seed=1)
+    env.step(1)
+    with pytest.raises(OSError, match="is away"):
+        env.reset()
+    for _ in range(2):
+        env.reset()
+        env.step(1)
+    window = env.assign_credit()
+    assert window.group_complete.tolist() == [False, True, True]
+    assert not env.recorder.ledger.tasks
+
+
+def test_a_missing_success_entry_is_named_once() -> None:
+    env = graphwrap.wrap(Line(limit=1), success="goal")
+    with pytest.warns(UserWarning, match=r"success='goal' is no entry of the info .* has \['place'\]"):
+        play(env, [1], seed=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        play(env, [1], seed=1)
+
+
+def test_a_window_before_the_first_reset_is_empty() -> None:
+    env = graphwrap.wrap(Line())
+    assert env.assign_credit().advantages.shape == (0,)
+    play(env, [1], seed=1)
+    assert env.assign_credit("graph").advantages.shape == (1,)

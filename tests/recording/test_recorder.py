@@ -548,3 +548,26 @@ def test_any_callable_can_be_the_method() -> None:
     assert window.advantages.tolist() == [[0.5, -2.0]]
     assert window.diagnostics["mine"] == 1.0
     assert window.diagnostics["trainable_share"] == 0.0
+
+
+def test_a_task_that_stays_open_takes_no_more_memory() -> None:
+    recorder = make_recorder(2)
+    begin(recorder, [0, 1], [0, 0], ["single", "single"])
+    sizes = []
+    for _ in range(30):
+        for _ in range(20):
+            record(recorder, [1, 1], [1, 1], [1.0, 0.0], terminated=[0])
+            begin(recorder, [0], [0], ["single"])
+        recorder.assign_credit()
+        sizes.append(len(pickle.dumps(recorder.ledger)))
+    assert max(sizes[20:]) < 1.05 * min(sizes[20:])
+
+
+def test_a_window_that_nobody_closes_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("graphwrap.recording.windows.MANY_ROWS", 128)
+    recorder = make_recorder(2)
+    begin(recorder, [0, 1], [0, 0])
+    for _ in range(64):
+        record(recorder, [1, 1], [1, 1], [0.0, 0.0])
+    with pytest.warns(UserWarning, match=r"128 steps wait for assign_credit\(\)"):
+        record(recorder, [1, 1], [1, 1], [0.0, 0.0])

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import itertools
+import pickle
 from typing import Any
 
 import gymnasium
@@ -583,3 +584,19 @@ def test_stepping_before_reset() -> None:
 
 def gymnasium_vec() -> Any:
     return DummyVecEnv([lambda: gymnasium.make("CartPole-v1") for _ in range(2)])
+
+
+def test_pickle_goes_on_alike() -> None:
+    venv = graphwrap.wrap(DummyVecEnv([Line] * 2), group_size=2)
+    venv.seed(3)
+    venv.reset()
+    venv.step(np.array([1, 0]))
+    twin = pickle.loads(pickle.dumps(venv))
+    for _ in range(4):
+        np.testing.assert_array_equal(twin.step(np.array([1, 0]))[0], venv.step(np.array([1, 0]))[0])
+    assert_same_transitions(twin.assign_credit().transitions, venv.assign_credit().transitions)
+
+
+def test_wrapped_sub_environments_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"sub-environments are wrapped by graphwrap\.wrap already"):
+        graphwrap.wrap(make_vec_env(Line, 2, wrapper_class=graphwrap.wrap))

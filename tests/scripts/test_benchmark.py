@@ -55,7 +55,11 @@ def test_the_command_measures_the_graph(tmp_path):
     result = CliRunner().invoke(make_app(), [*arguments, str(tmp_path)])
     assert result.exit_code == 0, result.output
     assert "2 pairs are too few to rely on" in result.output
-    (measured,) = json.loads((tmp_path / "benchmark.json").read_text())["ratios"]
+    about = json.loads((tmp_path / "benchmark.json").read_text())
+    assert about["settings"]["rows"] == 3000
+    assert about["command"].startswith("graphwrap bench")
+    assert set(about["versions"]) >= {"python", "numpy", "graphwrap"}
+    (measured,) = about["ratios"]
     assert measured["name"] == "graph"
     assert measured["median_ratio"] == pytest.approx(
         np.median(np.array(measured["ours_each"]) / measured["other_each"])
@@ -78,3 +82,9 @@ def test_an_unknown_ratio_is_refused():
     result = CliRunner().invoke(make_app(), ["bench", "--only", "speed"])
     assert result.exit_code == 2
     assert "graph or training" in result.output
+
+
+def test_environments_make_whole_groups():
+    result = CliRunner().invoke(make_app(), ["bench", "--only", "training", "--num-envs", "9"])
+    assert result.exit_code == 2
+    assert "is a multiple of 8" in result.output

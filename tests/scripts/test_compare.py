@@ -127,6 +127,9 @@ def test_a_failing_run_does_not_stop_the_others(tmp_path):
         (["--eval-env-kwargs", "{}"], "held-out levels must not be training levels"),
         (["--env-kwargs", '{"obs": "text"}'], "not Text"),
         (["--jobs", "0"], "jobs must be at least 1"),
+        (["--target", "20"], "target must be in (0, 1]"),
+        (["--eval-env-kwargs", '{"splat": 1}'], "cannot be made"),
+        (["--eval-env-kwargs", '{"split": "test", "obs": "codes"}'], "must have the observation_space"),
     ],
 )
 def test_what_is_wrong_is_said_before_anything_starts(tmp_path, arguments, message):

@@ -104,3 +104,9 @@ def test_too_few_rooms_end_in_an_error() -> None:
 def test_wrong_arguments(arguments: dict, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         make_levels(**arguments)
+
+
+def test_wrong_options_are_answered_without_a_traceback(tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["--out", str(tmp_path), "--train", "-1"])
+    assert result.exit_code == 2
+    assert "graphwrap levels make: train and test are at least 0" in result.output

@@ -95,6 +95,29 @@ def test_success_by_return():
         held_out.close()
 
 
+class Tenths(gymnasium.Env):
+    """Three rewards of 0.1, whose sum is not 0.3 in floating point."""
+
+    observation_space = action_space = gymnasium.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        self.left = 3
+        return 0, {}
+
+    def step(self, action):
+        self.left -= 1
+        return 0, -0.1, self.left == 0, False, {}
+
+
+def test_returns_are_rounded_as_in_training():
+    gymnasium.register("Tenths-v0", Tenths)
+    try:
+        held_out = HeldOut(Settings(env="Tenths-v0", eval_episodes=2, success_return=-0.3))
+        assert held_out.play(lambda batch: [0] * len(batch)).all()
+    finally:
+        del gymnasium.registry["Tenths-v0"]
+
+
 class Keyed(gymnasium.Env):
     """Dict observations; the action that equals the seed's parity wins."""
 
