@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphwrap._jit import jit
-from graphwrap.kernels.grouping import BoolArray, FloatArray, Int32Array, ids_within, rows_by_key
+from graphwrap.kernels.grouping import BoolArray, FloatArray, Int32Array, edges_into, ids_within, rows_by_key
 from graphwrap.kernels.paths import goal_distances
 from graphwrap.transitions import Outcome, Transitions
 
@@ -102,8 +102,11 @@ class TransitionGraph:
         return np.where(reachable, steps, np.inf)
 
     def _distances(self, cost: FloatArray) -> tuple[FloatArray, BoolArray]:
-        indptr, rows = self.incoming
-        return goal_distances(self.source, cost, indptr, rows, self.goal, self.task_offsets)
+        unit_cost = float(cost[0]) if len(cost) else 1.0
+        if np.all(cost == unit_cost):
+            cost = np.empty(0)
+        edges = edges_into(self.target, self.num_nodes, self.source, cost)
+        return goal_distances(*edges, unit_cost, self.goal, self.task_offsets)
 
     def values(self, **parameters: Any) -> FloatArray:
         """float64 (M,): Bellman values; see `graphwrap.values.bellman_values` for the parameters."""

@@ -149,7 +149,7 @@ def graph_ratio(rows: int, tasks: int, pairs: int, on_pair: Callable[[], None] |
         raise RuntimeError("graphwrap and SciPy disagree about the distances of the benchmark's graph")
     ours, other = interleaved(lambda: _seconds(credit), lambda: _seconds(scipy_distances), pairs, on_pair)
     alone = [_seconds(lambda: TransitionGraph.from_transitions(transitions).distances) for _ in range(pairs)]
-    whole = [_seconds(lambda: method(transitions)) for _ in range(pairs)]
+    whole = [_seconds(lambda: method(transitions).diagnostics) for _ in range(pairs)]
     return Ratio(
         "graph",
         f"{len(transitions):,} integer-state transitions in {transitions.num_tasks:,} tasks, {num_nodes:,} nodes, "

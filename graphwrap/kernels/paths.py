@@ -10,10 +10,10 @@ from graphwrap.kernels.grouping import BoolArray, FloatArray, Int32Array
 
 @jit
 def goal_distances(
+    indptr: Int32Array,
     source: Int32Array,
     cost: FloatArray,
-    indptr: Int32Array,
-    rows: Int32Array,
+    unit_cost: float,
     goal: Int32Array,
     task_offsets: Int32Array,
 ) -> tuple[FloatArray, BoolArray]:
@@ -24,10 +24,10 @@ def goal_distances(
     task (GraphGPO, arXiv 2605.26684, generalised from unit costs).
 
     Args:
-        source: int32 (N,), the node each row leaves.
-        cost: float64 (N,), positive.
-        indptr: int32 (M + 1,), with `rows` the rows that lead to each node.
-        rows: int32 (N,).
+        indptr: int32 (M + 1,), the edges into each node (see `edges_into`).
+        source: int32 (N,), the node each of them leaves.
+        cost: float64 (N,), positive; empty where every edge costs `unit_cost`.
+        unit_cost: used where `cost` is empty.
         goal: int32 (K,), the GOAL node of each task.
         task_offsets: int32 (K + 1,), the nodes of task k are `task_offsets[k]:task_offsets[k + 1]`.
 
@@ -45,19 +45,14 @@ def goal_distances(
     heap_key = np.empty(0, np.float64)
     heap_node = np.empty(0, np.int32)
 
-    batch_min, batch_max = np.inf, 0.0
-    for row in range(len(cost)):
-        batch_min = min(batch_min, cost[row])
-        batch_max = max(batch_max, cost[row])
-
     for task in range(len(goal)):
         begin, end = task_offsets[task], task_offsets[task + 1]
-        cost_min, cost_max = batch_min, batch_max
-        if batch_min < batch_max:
+        cost_min, cost_max = unit_cost, unit_cost
+        if len(cost) > 0:
             cost_min, cost_max = np.inf, 0.0
             for k in range(indptr[begin], indptr[end]):
-                cost_min = min(cost_min, cost[rows[k]])
-                cost_max = max(cost_max, cost[rows[k]])
+                cost_min = min(cost_min, cost[k])
+                cost_max = max(cost_max, cost[k])
         distance[goal[task]] = 0.0
         farthest = 0.0
 
@@ -73,7 +68,7 @@ def goal_distances(
                     node = queue[head]
                     head += 1
                     for k in range(indptr[node], indptr[node + 1]):
-                        previous = source[rows[k]]
+                        previous = source[k]
                         if not reachable[previous]:
                             reachable[previous] = True
                             distance[previous] = depth * cost_max
@@ -109,8 +104,8 @@ def goal_distances(
                 reachable[node] = True
                 farthest = key
                 for k in range(indptr[node], indptr[node + 1]):
-                    previous = source[rows[k]]
-                    candidate = key + cost[rows[k]]
+                    previous = source[k]
+                    candidate = key + cost[k]
                     if candidate < distance[previous]:
                         distance[previous] = candidate
                         at = size

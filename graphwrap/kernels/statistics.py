@@ -109,68 +109,91 @@ def _largest_group(indptr: Int32Array) -> int:
 
 
 @jit
-def normalise_powers(
+def graph_rewards(
     distance: FloatArray,
+    source: Int32Array,
     target: Int32Array,
     cost: FloatArray,
-    indptr: Int32Array,
-    rows: Int32Array,
-    counts: BoolArray,
     add_cost: bool,
     from_here: bool,
     omega: float,
     factor: float,
-    std: bool,
-    eps: float,
-) -> tuple[FloatArray, FloatArray]:
-    """GraphGPO's R^G of every row and its `normalise` among the rows that leave a node, in one pass.
-
-    A norm with `std` and without `eps` does not depend on a common factor. There the powers are taken relative to the
-    best row of each node, so that none underflows.
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """GraphGPO's R^G = factor * omega ** exponent of every row.
 
     Args:
         distance: float64 (M,).
+        source: int32 (N,), node each row leaves.
         target: int32 (N,), node each row leads to.
         cost: float64 (N,).
-        indptr: int32 (M + 1,), with `rows` the rows that leave each node (CSR).
-        rows: int32 (N,).
-        counts: bool (M,), False where the normalised value is 0.
         add_cost: the exponent is d(target) + cost, else d(target).
-        from_here: d(node) is subtracted from it.
+        from_here: d(source) is subtracted from it.
         omega: base of the power.
-        factor: R^G is factor * omega ** exponent.
-        std: as in `normalise`.
-        eps: as in `normalise`.
+        factor: R^G at the goal.
 
     Returns:
-        float64 (N,) twice: R^G, and its norm.
+        Exponents and R^G, float64 (N,), and the smallest exponent of the rows that leave each node, float64 (M,).
     """
-    reward = np.empty(len(rows))
-    result = np.zeros(len(rows))
-    buffer = np.empty(_largest_group(indptr))
+    exponents = np.empty(len(source))
+    rewards = np.empty(len(source))
+    smallest = np.full(len(distance), np.inf)
     powers = np.full(256, np.nan)
-    relative = std and eps == 0.0
-    for node in range(len(indptr) - 1):
-        begin, end = indptr[node], indptr[node + 1]
-        smallest = np.inf
-        for k in range(begin, end):
-            exponent = distance[target[rows[k]]]
-            if add_cost:
-                exponent += cost[rows[k]]
-            if from_here:
-                exponent -= distance[node]
-            buffer[k - begin] = exponent
-            smallest = min(smallest, exponent)
-        scale = 1.0 if relative else factor * _power(omega, smallest, powers)
-        for k in range(begin, end):
-            exponent = buffer[k - begin]
-            reward[rows[k]] = factor * _power(omega, exponent, powers)
-            buffer[k - begin] = _power(omega, exponent - smallest, powers) if relative else reward[rows[k]]
-        if counts[node]:
-            _normalise_in_place(buffer[: end - begin], scale, std, eps, False)
-            for k in range(begin, end):
-                result[rows[k]] = buffer[k - begin]
-    return reward, result
+    for row in range(len(source)):
+        exponent = distance[target[row]]
+        if add_cost:
+            exponent += cost[row]
+        if from_here:
+            exponent -= distance[source[row]]
+        exponents[row] = exponent
+        rewards[row] = factor * _power(omega, exponent, powers)
+        smallest[source[row]] = min(smallest[source[row]], exponent)
+    return exponents, rewards, smallest
+
+
+@jit
+def normalise_powers(
+    exponents: FloatArray, node: Int32Array, smallest: FloatArray, counts: BoolArray, omega: float
+) -> FloatArray:
+    """`normalise` with `std` and without `eps`, of omega ** exponent among the rows of each node.
+
+    Such a norm does not depend on a common factor, so the powers p are taken relative to the best row of each node and
+    none underflows. It is made from q = 1 - p: the best row has q = 0, so that sums of q and of its squares lose
+    nothing, and the rows need not be gathered by node.
+
+    Args:
+        exponents: float64 (N,).
+        node: int32 (N,) in [0, M).
+        smallest: float64 (M,), the smallest exponent of each node.
+        counts: bool (M,), False where the result is 0.
+        omega: base of the power.
+
+    Returns:
+        float64 (N,).
+    """
+    below = np.empty(len(exponents))
+    number = np.zeros(len(smallest))
+    total = np.zeros(len(smallest))
+    squares = np.zeros(len(smallest))
+    largest = np.zeros(len(smallest))
+    powers = np.full(256, np.nan)
+    for row in range(len(exponents)):
+        u = node[row]
+        q = 1.0 - _power(omega, exponents[row] - smallest[u], powers)
+        below[row] = q
+        number[u] += 1.0
+        total[u] += q
+        squares[u] += q * q
+        largest[u] = max(largest[u], q)
+    mean, inverse = total, squares
+    for u in range(len(smallest)):
+        if number[u] < 2.0 or largest[u] <= EQUAL_WITHIN or not counts[u]:
+            mean[u], inverse[u] = 0.0, 0.0
+        else:
+            mean[u] /= number[u]
+            inverse[u] = 1.0 / np.sqrt((squares[u] - number[u] * mean[u] * mean[u]) / (number[u] - 1.0))
+    for row in range(len(exponents)):
+        below[row] = (mean[node[row]] - below[row]) * inverse[node[row]]
+    return below
 
 
 @jit

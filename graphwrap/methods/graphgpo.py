@@ -5,11 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+
 from graphwrap import parameters
 from graphwrap.credit import CreditMethod, StepCredit
 from graphwrap.episode import episode_advantages
 from graphwrap.graph import TransitionGraph
-from graphwrap.kernels.statistics import normalise_powers, weighted_sum
+from graphwrap.kernels.statistics import graph_rewards, normalise, normalise_powers, weighted_sum
+from graphwrap.transitions import Outcome
 
 
 @dataclass(frozen=True)
@@ -44,24 +47,28 @@ class GraphGPO(CreditMethod):
 
     def compute(self, graph: TransitionGraph) -> StepCredit:
         """A^G, A^E and their weighted sum."""
-        # A task has a success if and only if GOAL has an incoming edge.
-        into, _ = graph.incoming
-        solved = into[graph.goal + 1] > into[graph.goal]
-        graph_rewards, step = normalise_powers(
+        t = graph.transitions
+        exponents, rewards, smallest = graph_rewards(
             graph.distances,
+            graph.source,
             graph.target,
-            graph.transitions.cost,
-            *graph.outgoing,
-            solved[graph.node_task],
+            t.cost,
             self.exponent != "next",
             self.exponent == "progress",
             self.omega,
             self.r_succ,
-            self.std,
-            self.eps,
         )
+        solved = np.zeros(t.num_tasks, np.bool_)
+        solved[t.episode_task[t.outcome == Outcome.SUCCESS]] = True
+        counts = solved[graph.node_task]
+        if self.std and self.eps == 0.0:
+            step = normalise_powers(exponents, graph.source, smallest, counts, self.omega)
+        else:
+            largest = self.r_succ * self.omega**smallest
+            member = counts[graph.source]
+            step = normalise(rewards, *graph.outgoing, member, largest, self.std, self.eps, False)
         outcome = episode_advantages(
             graph, episode_statistics=self.episode_statistics, std=self.std, eps=self.eps
         )
         advantages = weighted_sum(self.graph_weight, step, self.episode_weight, outcome)
-        return StepCredit(advantages, step, outcome, graph_rewards=graph_rewards)
+        return StepCredit(advantages, step, outcome, graph_rewards=rewards)
