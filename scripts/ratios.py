@@ -184,9 +184,11 @@ def training_ratio(
 
     import graphwrap
     from graphwrap.sb3 import CreditCallback
+    from graphwrap.scripts.comparison.settings import Settings
     from graphwrap.scripts.comparison.training import policy_for
 
-    n_steps = 15
+    usual = Settings()
+    n_steps = usual.n_steps
     gradient_steps: dict[bool, int] = {}
 
     def measure(wrapped: bool) -> float:
@@ -197,11 +199,11 @@ def training_ratio(
         model = PPO(
             policy,
             venv,
-            learning_rate=1e-3,
+            learning_rate=usual.learning_rate,
             n_steps=n_steps,
-            batch_size=256,
-            n_epochs=2,
-            ent_coef=0.01,
+            batch_size=usual.batch_size,
+            n_epochs=usual.epochs,
+            ent_coef=usual.entropy,
             policy_kwargs=policy_kwargs,
             seed=0,
             device="cpu",
@@ -232,7 +234,7 @@ def training_ratio(
         torch.set_num_threads(threads)
     return Ratio(
         "training",
-        f"Sokoban, {num_envs} environments, {n_steps} steps, {updates} updates of 2 epochs, one torch thread, "
+        f"Sokoban, {num_envs} environments, {n_steps} steps, {updates} updates of {usual.epochs} epochs, one torch thread, "
         f"{network} network",
         "SB3 PPO with wrapper, groups of 8 and CreditCallback",
         "bare SB3 PPO",
