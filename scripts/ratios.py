@@ -234,8 +234,8 @@ def training_ratio(
         torch.set_num_threads(threads)
     return Ratio(
         "training",
-        f"Sokoban, {num_envs} environments, {n_steps} steps, {updates} updates of {usual.epochs} epochs, one torch thread, "
-        f"{network} network",
+        f"Sokoban, {num_envs} environments, {n_steps} steps, {updates} updates of {usual.epochs} epochs, "
+        f"one torch thread, {network} network",
         "SB3 PPO with wrapper, groups of 8 and CreditCallback",
         "bare SB3 PPO",
         "steps/s",
