@@ -85,6 +85,11 @@ class CreditCallback(BaseCallback):
         return self._source.recorder
 
     def _on_training_start(self) -> None:
+        if self.parent is not None:
+            raise ValueError(
+                f"CreditCallback inside {type(self.parent).__name__} would hear of no rollout's end and change nothing; "
+                "put it into the list of callbacks: learn(..., callback=[CreditCallback(), ...])"
+            )
         model: Any = self.model
         if not hasattr(model, "rollout_buffer"):
             raise TypeError(

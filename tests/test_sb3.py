@@ -18,6 +18,7 @@ from stable_baselines3.common.callbacks import (
     CallbackList,
     CheckpointCallback,
     EvalCallback,
+    EveryNTimesteps,
     StopTrainingOnMaxEpisodes,
 )
 from stable_baselines3.common.env_util import make_vec_env
@@ -716,6 +717,12 @@ def test_learners_that_do_not_fit(make: Any, error: type[Exception], message: st
 def test_bad_options(options: dict, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         CreditCallback(**options)
+
+
+def test_inside_an_event_callback_it_would_do_nothing() -> None:
+    model = PPO("MlpPolicy", graphwrap.wrap(line_vec(2)), n_steps=8, batch_size=8, **SMALL)
+    with pytest.raises(ValueError, match=r"inside EveryNTimesteps would .*callback=\[CreditCallback\(\)"):
+        model.learn(16, callback=EveryNTimesteps(4, CreditCallback()))
 
 
 def test_an_eval_callback_on_the_recorded_env_is_found_out() -> None:
