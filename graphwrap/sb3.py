@@ -87,7 +87,7 @@ class CreditCallback(BaseCallback):
     def _on_training_start(self) -> None:
         if self.parent is not None:
             raise ValueError(
-                f"CreditCallback inside {type(self.parent).__name__} would hear of no rollout's end and change nothing; "
+                f"CreditCallback inside {type(self.parent).__name__} hears of no rollout's end and changes nothing; "
                 "put it into the list of callbacks: learn(..., callback=[CreditCallback(), ...])"
             )
         model: Any = self.model

@@ -721,7 +721,7 @@ def test_bad_options(options: dict, message: str) -> None:
 
 def test_inside_an_event_callback_it_would_do_nothing() -> None:
     model = PPO("MlpPolicy", graphwrap.wrap(line_vec(2)), n_steps=8, batch_size=8, **SMALL)
-    with pytest.raises(ValueError, match=r"inside EveryNTimesteps would .*callback=\[CreditCallback\(\)"):
+    with pytest.raises(ValueError, match=r"inside EveryNTimesteps hears .*callback=\[CreditCallback\(\)"):
         model.learn(16, callback=EveryNTimesteps(4, CreditCallback()))
 
 
