@@ -27,9 +27,13 @@ class Credit:
     episode_advantages: FloatArray  # float64 (N,), A^E, the outcome part, unweighted
     graph_rewards: FloatArray | None  # float64 (N,), R^G of GraphGPO
     values: FloatArray | None  # float64 (M,), V of GRAFT and RewardFlow
-    distances: FloatArray  # float64 (M,), cost of the cheapest path to GOAL
     graph: TransitionGraph
     seconds: float  # wall-clock time of graph and credit
+
+    @property
+    def distances(self) -> FloatArray:
+        """float64 (M,): cost of the cheapest path to GOAL, see `TransitionGraph.distances`."""
+        return self.graph.distances
 
     @cached_property
     def diagnostics(self) -> dict[str, float]:
@@ -89,7 +93,6 @@ class CreditMethod(ABC):
             episode_advantages=part.episode_advantages,
             graph_rewards=part.graph_rewards,
             values=part.values,
-            distances=graph.distances,
             graph=graph,
             seconds=seconds,
         )

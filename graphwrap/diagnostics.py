@@ -130,7 +130,7 @@ def _progress(
     target: Int32Array,
     distance: FloatArray,
     order: Int32Array,
-    episode_offsets: Int32Array,
+    episode_offsets: np.ndarray,
     outcome: np.ndarray,
     counts: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:

@@ -45,9 +45,8 @@ class TransitionGraph:
             t.next_state,
             t.order,
             t.episode_offsets,
-            t.episode_task,
+            rows_by_key(t.episode_task, t.num_tasks),
             t.outcome == Outcome.SUCCESS,
-            t.num_tasks,
             t.num_states,
         )
         for array in (source, target, node_task, node_state, task_offsets):
@@ -157,30 +156,18 @@ def _nodes(
     state: Int32Array,
     next_state: Int32Array,
     order: Int32Array,
-    episode_offsets: Int32Array,
-    episode_task: Int32Array,
+    episode_offsets: np.ndarray,
+    task_episodes: tuple[Int32Array, Int32Array],
     succeeded: BoolArray,
-    num_tasks: int,
     num_states: int,
 ) -> tuple[Int32Array, Int32Array, Int32Array, Int32Array, Int32Array]:
     """Number the nodes task by task, by first appearance; see `TransitionGraph` for the results."""
     num_rows = len(state)
-    num_episodes = len(episode_task)
-    task_start = np.zeros(num_tasks + 1, np.int64)
-    for episode in range(num_episodes):
-        task_start[episode_task[episode] + 1] += 1
-    for task in range(num_tasks):
-        task_start[task + 1] += task_start[task]
-    cursor = task_start[:-1].copy()
-    episodes = np.empty(num_episodes, np.int64)
-    for episode in range(num_episodes):
-        task = episode_task[episode]
-        episodes[cursor[task]] = episode
-        cursor[task] += 1
-
+    task_start, episodes = task_episodes
+    num_tasks = len(task_start) - 1
     source = np.empty(num_rows, np.int32)
     target = np.empty(num_rows, np.int32)
-    capacity = num_rows + num_episodes + num_tasks  # a chain of n steps visits n + 1 states
+    capacity = num_rows + len(episodes) + num_tasks  # a chain of n steps visits n + 1 states
     node_task = np.empty(capacity, np.int32)
     node_state = np.empty(capacity, np.int32)
     task_offsets = np.zeros(num_tasks + 1, np.int32)
@@ -195,28 +182,25 @@ def _nodes(
         for e in range(task_start[task], task_start[task + 1]):
             episode = episodes[e]
             first, last = episode_offsets[episode], episode_offsets[episode + 1] - 1
-            for k in range(first, last + 1):
+            row, visited = order[first], state[order[first]]
+            # One turn more than steps: the episode passes through one state more, its final one.
+            for k in range(first, last + 2):
+                # An entry below `begin` was left by an earlier task.
+                if node_of_state[visited] < begin:
+                    node_of_state[visited] = count
+                    node_task[count] = task
+                    node_state[count] = visited
+                    count += 1
+                node = node_of_state[visited]
+                if k > first:
+                    target[row] = node
+                if k > last:
+                    break
                 row = order[k]
-                if k == first:
-                    here = state[row]
-                    # An entry below `begin` was left by an earlier task.
-                    if node_of_state[here] < begin:
-                        node_of_state[here] = count
-                        node_task[count] = task
-                        node_state[count] = here
-                        count += 1
-                    node = node_of_state[here]
                 source[row] = node
                 if k == last and succeeded[episode]:
                     target[row] = begin
-                    continue
-                there = next_state[row]
-                if node_of_state[there] < begin:
-                    node_of_state[there] = count
-                    node_task[count] = task
-                    node_state[count] = there
-                    count += 1
-                node = node_of_state[there]
-                target[row] = node
+                    break
+                visited = next_state[row]
     task_offsets[num_tasks] = count
     return source, target, node_task[:count].copy(), node_state[:count].copy(), task_offsets

@@ -7,6 +7,9 @@ from hypothesis import strategies as st
 
 from graphwrap import Transitions
 
+COLUMNS = ("task", "episode", "step", "state", "action", "next_state", "reward", "terminated", "truncated")
+"""The columns that `Transitions.from_columns` cannot do without."""
+
 
 def walks(
     rng: np.random.Generator,
@@ -22,20 +25,7 @@ def walks(
     rewards: bool = False,
 ) -> dict[str, list]:
     """Columns of random walks in one random MDP per task; state 0 is the start, the last state is the goal."""
-    names = [
-        "task",
-        "episode",
-        "step",
-        "state",
-        "action",
-        "next_state",
-        "reward",
-        "terminated",
-        "truncated",
-        "success",
-        "cost",
-    ]
-    columns: dict[str, list] = {name: [] for name in names}
+    columns: dict[str, list] = {name: [] for name in (*COLUMNS, "success", "cost")}
     for task in range(tasks):
         successor = rng.integers(states, size=(states, actions))
         for episode in range(episodes):

@@ -9,7 +9,7 @@ from graphwrap import GRAFT, GRPO, RTMC, GraphGPO, TransitionGraph, Transitions
 from graphwrap.credit import CreditMethod, StepCredit
 from graphwrap.methods import METHODS
 
-from .builders import transitions, walks
+from .builders import COLUMNS, transitions, walks
 
 
 def test_names_are_the_methods_and_the_presets():
@@ -98,8 +98,7 @@ def test_credit_is_finite_aligned_and_the_same_from_the_graph(name, batch):
 
 @pytest.mark.parametrize("name", graphwrap.credit_names())
 def test_an_empty_batch_has_empty_credit(name):
-    names = ["task", "episode", "step", "state", "action", "next_state", "reward", "terminated", "truncated"]
-    batch = Transitions.from_columns(**{column: [] for column in names})
+    batch = Transitions.from_columns(**{column: [] for column in COLUMNS})
     credit = graphwrap.make_credit(name)(batch)
     assert credit.advantages.shape == (0,)
     assert credit.diagnostics["steps"] == 0

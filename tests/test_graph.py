@@ -6,7 +6,7 @@ from hypothesis import given
 from graphwrap import Outcome, TransitionGraph, Transitions
 from graphwrap.graph import GOAL_STATE
 
-from .builders import transitions
+from .builders import COLUMNS, transitions
 
 
 def two_steps(**columns):
@@ -89,21 +89,7 @@ def test_nodes_are_the_visited_task_state_pairs(batch):
 @given(transitions())
 def test_row_order_does_not_matter(batch):
     shuffled = np.random.default_rng(0).permutation(len(batch))
-    columns = {
-        name: getattr(batch, name)[shuffled]
-        for name in [
-            "task",
-            "episode",
-            "step",
-            "state",
-            "action",
-            "next_state",
-            "reward",
-            "terminated",
-            "truncated",
-            "cost",
-        ]
-    }
+    columns = {name: getattr(batch, name)[shuffled] for name in (*COLUMNS, "cost")}
     success = np.array([True, False, None, None], dtype=object)[batch.outcome][batch.episode][shuffled]
     again = TransitionGraph.from_transitions(Transitions.from_columns(**columns, success=success.tolist()))
     graph = TransitionGraph.from_transitions(batch)

@@ -34,6 +34,7 @@ import graphwrap
 from graphwrap import Transitions, make_credit
 from graphwrap.minibatches import MaskedGet
 from graphwrap.sb3 import CreditCallback
+from tests.builders import COLUMNS
 from tests.helpers import Line, line_vec
 
 SMALL = {"policy_kwargs": {"net_arch": [8]}, "seed": 0, "device": "cpu"}
@@ -97,18 +98,7 @@ class Watch(BaseCallback):
 
         The rollout began with a reset, and the envs took their tickets in order.
         """
-        names = [
-            "task",
-            "episode",
-            "step",
-            "state",
-            "action",
-            "next_state",
-            "reward",
-            "terminated",
-            "truncated",
-        ]
-        columns: dict[str, list] = {name: [] for name in names}
+        columns: dict[str, list] = {name: [] for name in COLUMNS}
         num_envs = len(self.steps[rollout][0][2])
         ticket = iter(range(10**6))
         running = [next(ticket) for _ in range(num_envs)]

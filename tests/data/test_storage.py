@@ -20,7 +20,7 @@ from graphwrap import Outcome, Transitions
 from graphwrap.data.codec import decode, encode
 from graphwrap.states import state_key
 
-from ..builders import transitions
+from ..builders import COLUMNS, transitions
 from ..test_states import Move, Point, anything, family
 
 LABELS = [
@@ -179,22 +179,7 @@ def test_round_trip_of_goldens(golden_transitions, tmp_path):
 
 
 def test_round_trip_of_nothing(tmp_path):
-    empty = Transitions.from_columns(
-        **{
-            name: []
-            for name in [
-                "task",
-                "episode",
-                "step",
-                "state",
-                "action",
-                "next_state",
-                "reward",
-                "terminated",
-                "truncated",
-            ]
-        }
-    )
+    empty = Transitions.from_columns(**{name: [] for name in COLUMNS})
     empty.save(tmp_path / "x.parquet")
     assert_equal(Transitions.load(tmp_path / "x.parquet"), empty)
 
