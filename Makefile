@@ -4,10 +4,10 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint type format bench clean
+.PHONY: help demo test lint type format bench bench-kernels clean
 
 help: ## list the commands
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 16
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 22
 
 $(INSTALLED): setup.cfg pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
@@ -35,8 +35,11 @@ format: $(INSTALLED) ## format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(INSTALLED) ## measure the speed ratios of docs/benchmarks.md
+bench: $(INSTALLED) ## measure the figures of docs/benchmarks.md
 	$(BIN)/graphwrap bench
+
+bench-kernels: $(INSTALLED) ## measure single kernels
+	$(BIN)/python -m pytest tests/benchmarks --benchmark-enable --benchmark-only
 
 clean: ## remove the environment and caches
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -110,6 +110,11 @@ def load_env_class() -> type[Any]:
     return sys.modules[f"{name}.sokoban_env"].SokobanEnv
 
 
+def require_gym_sokoban() -> None:
+    """Raises the ImportError that says how to install gym-sokoban, where it is missing."""
+    _folder()
+
+
 def _folder() -> Path:
     spec = importlib.util.find_spec("gym_sokoban")  # finds, does not import
     if spec is None or not spec.submodule_search_locations:

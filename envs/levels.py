@@ -1,7 +1,9 @@
-"""Level sets: fixed boards with their optimal lengths, shipped or read from files."""
+"""Levels by number, and sets of them: fixed boards with their optimal lengths, shipped or read from files."""
 
 from __future__ import annotations
 
+import os
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -22,11 +24,78 @@ from graphwrap.envs.cells import (
     board_to_text,
 )
 from graphwrap.envs.solver import solve
-from graphwrap.envs.xsb import UNKNOWN, format_xsb, parse_xsb
+from graphwrap.envs.xsb import UNKNOWN, decode, format_xsb, parse_xsb
+
+GENERATE = "generate:"  # begins the text that names a LevelGenerator
+
+
+class LevelSource(ABC):
+    """Levels by number, 0 to ``len() - 1``, all of one size: what the environments need. Immutable."""
+
+    name: str
+    """How reports call the source."""
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns of every level."""
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def board(self, level: int) -> np.ndarray:
+        """Cell codes of a level, uint8 (H, W), read-only."""
+
+    @abstractmethod
+    def optimal_length(self, level: int) -> int:
+        """Number of actions of a shortest solution, ``UNKNOWN`` (-1) where not known."""
+
+    @abstractmethod
+    def select(self, indices: Sequence[int] | np.ndarray) -> LevelSet:
+        """The set of the given levels, in that order."""
+
+    def boards_of(self, levels: np.ndarray) -> np.ndarray:
+        """The boards of some levels, a new uint8 (k, H, W)."""
+        return np.stack([self.board(level) for level in levels.tolist()])
+
+    def optimal_lengths(self, levels: np.ndarray) -> np.ndarray:
+        """The optimal lengths of some levels, int (k,)."""
+        return np.array([self.optimal_length(level) for level in levels.tolist()], np.int64)
+
+    def text(self, index: int) -> str:
+        """One level as XSB text."""
+        return board_to_text(self.board(index))
+
+    def draw(self, path: str | Path, indices: Sequence[int] | None = None, columns: int = 8) -> None:
+        """Writes a contact sheet, a picture of some levels. Needs matplotlib (``pip install 'graphwrap[plot]'``).
+
+        Args:
+            path: image file; the suffix decides the format.
+            indices: the levels to draw; None: 24 spread evenly over a set, the first 24 of a generator.
+            columns: levels per row.
+
+        Raises:
+            ImportError: matplotlib is missing.
+            ValueError: no level is asked for, or one that there is not; or there is no such format.
+        """
+        from graphwrap.envs.render import contact_sheet
+
+        contact_sheet(self, path, self._some(24) if indices is None else indices, columns)
+
+    @abstractmethod
+    def _some(self, count: int) -> list[int]:
+        """At most `count` levels that show what the source is like."""
+
+    def __copy__(self) -> LevelSource:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> LevelSource:
+        return self
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class LevelSet:
+class LevelSet(LevelSource):
     """Boards of one size. Immutable: the arrays are read-only copies, and copying returns the set itself.
 
     Args:
@@ -61,18 +130,32 @@ class LevelSet:
         count, height, width = self.boards.shape
         return f"LevelSet({self.name!r}, {count} levels of {height}x{width})"
 
-    def __copy__(self) -> LevelSet:
-        return self
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns of every level."""
+        return self.boards.shape[1], self.boards.shape[2]
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> LevelSet:
-        return self
+    def board(self, level: int) -> np.ndarray:
+        """Cell codes of a level, uint8 (H, W), read-only."""
+        return self.boards[level]
+
+    def boards_of(self, levels: np.ndarray) -> np.ndarray:
+        """The boards of some levels, a new uint8 (k, H, W)."""
+        return self.boards[levels]
+
+    def optimal_length(self, level: int) -> int:
+        """Number of actions of a shortest solution, ``UNKNOWN`` (-1) where not known."""
+        return int(self.optimal[level])
+
+    def optimal_lengths(self, levels: np.ndarray) -> np.ndarray:
+        """The optimal lengths of some levels, int (k,)."""
+        return self.optimal[levels]
+
+    def _some(self, count: int) -> list[int]:
+        return np.unique(np.linspace(0, len(self) - 1, count).astype(int)).tolist()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return LevelSet, (self.name, self.boards, self.optimal, self.header)
-
-    def text(self, index: int) -> str:
-        """One level as XSB text."""
-        return board_to_text(self.boards[index])
 
     def select(self, indices: Sequence[int] | np.ndarray) -> LevelSet:
         """The set of the given levels (integer indices or a boolean mask), in that order."""
@@ -115,22 +198,8 @@ class LevelSet:
         }
 
     def save(self, path: str | Path) -> None:
-        """Writes the set as a level file, which ``load_levels(path)`` reads."""
-        Path(path).write_bytes(format_xsb(self.boards, self.optimal, self.header).encode("ascii"))
-
-    def draw(self, path: str | Path, indices: Sequence[int] | None = None, columns: int = 8) -> None:
-        """Writes a contact sheet of some levels, titled with index and optimal length (needs matplotlib).
-
-        Args:
-            path: image file; the suffix decides the format.
-            indices: the levels to draw; None: 24 spread evenly over the set.
-            columns: levels per row.
-        """
-        from graphwrap.envs.render import contact_sheet
-
-        if indices is None:
-            indices = np.unique(np.linspace(0, len(self) - 1, 24).astype(int)).tolist()
-        contact_sheet(self, path, indices, columns)
+        """Writes the set as a level file, which ``load_levels(path)`` reads. An interruption leaves no part of it."""
+        write_whole(Path(path), format_xsb(self.boards, self.optimal, self.header).encode("utf-8"))
 
 
 def level_sets() -> dict[str, tuple[str, ...]]:
@@ -146,7 +215,8 @@ def load_levels(levels: str | Path | LevelSet = "6x6-1", split: str = "train") -
     """A level set by name, from a file, or as it is.
 
     Args:
-        levels: name of a shipped set, path of a level file (XSB blocks under ``;`` headings), or a LevelSet.
+        levels: name of a shipped set, path of a level file (Boxoban's, or an XSB collection; see
+            ``graphwrap.envs.xsb.parse_xsb``), or a LevelSet.
         split: the part of a shipped set, "train" or "test"; says nothing about files and LevelSets.
 
     Raises:
@@ -161,13 +231,21 @@ def load_levels(levels: str | Path | LevelSet = "6x6-1", split: str = "train") -
                 f"The splits of {levels} are {', '.join(shipped[str(levels)])}; got split={split!r}."
             )
         return _load_shipped(str(levels), split)
+    if str(levels).startswith(GENERATE):
+        raise ValueError(
+            f"{levels!r} makes levels without end, which is no fixed set: give it to an environment, or take "
+            f"LevelGenerator.parse({str(levels)!r}).select(range(100))."
+        )
     path = Path(levels)
     if not path.is_file():
         raise ValueError(
             f"levels is a shipped set ({', '.join(shipped)}), a LevelSet or the path of a level file; got {levels!r}."
         )
-    boards, optimal, header = parse_xsb(path.read_text(encoding="utf-8"))
-    return LevelSet(path.stem, boards, optimal, header)
+    try:
+        boards, optimal, header = parse_xsb(decode(path.read_bytes()))
+        return LevelSet(path.stem, boards, optimal, header)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
 
 
 @cache
@@ -175,6 +253,17 @@ def _load_shipped(name: str, split: str) -> LevelSet:
     text = (_data() / f"{name}-{split}.txt").read_text(encoding="ascii")
     boards, optimal, header = parse_xsb(text)
     return LevelSet(f"{name}-{split}", boards, optimal, header)
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Writes a file so that `path` is either as it was or complete."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        beside.write_bytes(data)
+        os.replace(beside, path)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
 
 
 def _data() -> Any:
@@ -192,7 +281,8 @@ def _checked_boards(boards: np.ndarray) -> np.ndarray:
     def require(good: np.ndarray, rule: str) -> None:
         if not good.all():
             index = int(np.flatnonzero(~good)[0])
-            raise ValueError(f"{rule}; level {index} breaks this:\n{given[index]}")
+            shown = board_to_text(np.where((given[index] < 0) | (given[index] > 255), 255, given[index]))
+            raise ValueError(f"{rule}; level {index} breaks this:\n{shown}")
 
     inside = given[:, 1:-1, 1:-1]
     walls = (given == WALL).sum(axis=(1, 2)) - (inside == WALL).sum(axis=(1, 2))

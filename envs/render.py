@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ import numpy as np
 from graphwrap.envs.cells import BOX, BOX_ON_TARGET, NUM_CODES, PLAYER, PLAYER_ON_TARGET, TARGET, WALL
 
 if TYPE_CHECKING:
-    from graphwrap.envs.levels import LevelSet
+    from graphwrap.envs.levels import LevelSource
 
 TILE = 16  # pixels per cell and side
 
@@ -50,27 +51,29 @@ def tiles() -> np.ndarray:
 
 
 def board_to_rgb(board: np.ndarray) -> np.ndarray:
-    """The picture of a board of codes 0..6, (H, W): a new uint8 (16 H, 16 W, 3)."""
-    height, width = board.shape
-    return tiles()[board].transpose(0, 2, 1, 3, 4).reshape(height * TILE, width * TILE, 3)
+    """The pictures of boards of codes 0..6, (..., H, W): a new uint8 (..., 16 H, 16 W, 3)."""
+    *batch, height, width = board.shape
+    return tiles()[board].swapaxes(-4, -3).reshape(*batch, height * TILE, width * TILE, 3)
 
 
-def contact_sheet(levels: LevelSet, path: str | Path, indices: Sequence[int], columns: int = 8) -> None:
+def contact_sheet(levels: LevelSource, path: str | Path, indices: Sequence[int], columns: int = 8) -> None:
     """Writes a picture of some levels in a grid, each titled with its index and optimal length.
 
     Args:
-        levels: the set.
+        levels: the set, or the generator.
         path: image file; the suffix decides the format.
         indices: the levels to draw, at least one.
         columns: levels per row.
 
     Raises:
         ImportError: matplotlib is missing.
-        ValueError: no level is asked for, or one that the set does not have.
+        ValueError: no level is asked for, or one that there is not; or there is no such format.
     """
     outside = [index for index in indices if not 0 <= index < len(levels)]
     if len(indices) == 0 or outside:
         raise ValueError(f"indices are one or more of 0 to {len(levels) - 1}, got {outside or 'none'}.")
+    from graphwrap.envs.levels import write_whole
+
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
@@ -78,13 +81,16 @@ def contact_sheet(levels: LevelSet, path: str | Path, indices: Sequence[int], co
 
     columns = min(columns, len(indices))
     rows = -(-len(indices) // columns)
-    figure = Figure(figsize=(1.3 * columns, 1.5 * rows + 0.3), dpi=100, layout="constrained")
+    side = 1.3 if columns > 3 else 2.6  # inches: the title needs some width
+    figure = Figure(figsize=(side * columns, (side + 0.2) * rows + 0.3), dpi=100, layout="constrained")
     axes = figure.subplots(rows, columns, squeeze=False).ravel()
     for axis in axes:
         axis.set_axis_off()
     for axis, index in zip(axes, indices):
-        length = int(levels.optimal[index])
-        axis.imshow(board_to_rgb(levels.boards[index]), interpolation="nearest")
+        length = levels.optimal_length(index)
+        axis.imshow(board_to_rgb(levels.board(index)), interpolation="nearest")
         axis.set_title(f"{index}" + (f": {length} steps" if length > 0 else ""), fontsize=8)
     figure.suptitle(f"{levels.name} ({len(indices)} of {len(levels)} levels)", fontsize=10)
-    figure.savefig(path)
+    picture = BytesIO()
+    figure.savefig(picture, format=Path(path).suffix[1:] or "png")
+    write_whole(Path(path), picture.getvalue())

@@ -1,4 +1,4 @@
-"""Sokoban on fixed levels, with gym-sokoban's rules."""
+"""One Sokoban environment, with gym-sokoban's rules."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.error import ResetNeeded
 
+from graphwrap.envs import rules
 from graphwrap.envs.cells import (
     BOX,
     BOX_ON_TARGET,
@@ -18,18 +19,14 @@ from graphwrap.envs.cells import (
     NUM_CODES,
     PLAYER,
     PLAYER_ON_TARGET,
-    SYMBOLS,
     TARGET,
     cells_to_text,
 )
-from graphwrap.envs.levels import LevelSet, load_levels
-from graphwrap.envs.render import TILE, board_to_rgb
+from graphwrap.envs.generator import level_source
+from graphwrap.envs.levels import LevelSource
+from graphwrap.envs.render import board_to_rgb
+from graphwrap.envs.rules import ACTIONS, BOX_REWARD, STEP_REWARD, WIN_REWARD
 from graphwrap.envs.xsb import UNKNOWN
-
-OBSERVATIONS = ("grid", "codes", "text", "rgb")
-REWARDS = ("sparse", "success", "dense")
-ACTIONS = {"push": 4, "all": 9}
-STEP_REWARD, BOX_REWARD, WIN_REWARD = -0.1, 1.0, 10.0
 
 _FREE = (FLOOR, TARGET)
 _PUSHABLE = (BOX, BOX_ON_TARGET)
@@ -44,8 +41,9 @@ class SokobanEnv(gym.Env[Any, Any]):
     rewards and ends are those of gym-sokoban 0.0.6; the sparse reward is the usual one of agent papers.
 
     Args:
-        levels: name of a shipped set, path of a level file, or a LevelSet.
-        split: "train" or "test" of a shipped set.
+        levels: name of a shipped set, path of a level file, "generate:HxW-BOXES" (levels made on the fly, see
+            LevelGenerator), a LevelSet or a LevelGenerator.
+        split: "train" or "test" of a shipped set or of levels made on the fly.
         obs: "grid", float32 (7, H, W), plane k is 1 where the cell code is k; "codes", uint8 (H, W);
             "text", a str of H rows in XSB characters; "rgb", uint8 (16 H, 16 W, 3).
         reward: "sparse", 10 for the action that puts the last box in place, -0.1 for one that changes nothing,
@@ -70,11 +68,11 @@ class SokobanEnv(gym.Env[Any, Any]):
     0
     """
 
-    metadata = {"render_modes": ["rgb_array", "ansi"], "render_fps": 4}  # noqa: RUF012
+    metadata = {"render_modes": list(rules.RENDER_MODES), "render_fps": 4}  # noqa: RUF012
 
     def __init__(
         self,
-        levels: str | Path | LevelSet = "6x6-1",
+        levels: str | Path | LevelSource = "6x6-1",
         split: str = "train",
         obs: Literal["grid", "codes", "text", "rgb"] = "grid",
         reward: Literal["sparse", "success", "dense"] = "sparse",
@@ -82,27 +80,18 @@ class SokobanEnv(gym.Env[Any, Any]):
         max_steps: int = 15,
         render_mode: str | None = None,
     ):
-        _require("obs", obs, OBSERVATIONS)
-        _require("reward", reward, REWARDS)
-        _require("actions", actions, tuple(ACTIONS))
-        _require("render_mode", render_mode, (None, *self.metadata["render_modes"]))
-        if isinstance(max_steps, bool) or not isinstance(max_steps, (int, np.integer)) or max_steps < 1:
-            raise ValueError(f"max_steps is an integer of at least 1, got {max_steps!r}.")
-        self.levels = load_levels(levels, split)
+        rules.check_options(obs, reward, actions, max_steps, render_mode)
+        self.levels = level_source(levels, split)
         self.max_steps = int(max_steps)
         self.render_mode = render_mode
         self._obs = obs
         self._dense = reward == "dense"
-        self._idle_reward = STEP_REWARD if reward == "sparse" else 0.0
+        self._idle_reward = rules.idle_reward(reward)
 
-        height, width = self._shape = self.levels.boards.shape[1:]
-        steps = (-width, width, -1, 1)
-        # One (offset of the player's next cell, may it push) per action; offset 0 is the player's own cell.
-        self._effects = tuple((step, True) for step in steps)
-        if actions == "all":
-            self._effects = ((0, False), *self._effects, *((step, False) for step in steps))
+        height, width = self._shape = self.levels.shape
+        self._effects = rules.effects(actions, width)
         self.action_space = spaces.Discrete(ACTIONS[actions])
-        self.observation_space = _observation_space(obs, height, width)
+        self.observation_space = rules.observation_space(obs, height, width)
 
         self._cells = bytearray()  # codes, row by row
         self._player = 0  # position in _cells
@@ -116,12 +105,15 @@ class SokobanEnv(gym.Env[Any, Any]):
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
         """Starts an episode on the level of ``seed``, of ``options["level"]``, or of the generator's next draw."""
-        level = None if not options else self._level_option(options)
+        level = None
+        if options:
+            rules.check_reset_options(options)
+            level = rules.checked_level(self.levels, options["level"])
         super().reset(seed=seed)
         if level is None:
             level = int(self.np_random.integers(len(self.levels)))
 
-        cells = self._cells = bytearray(self.levels.boards[level])
+        cells = self._cells = bytearray(self.levels.board(level))
         self._player = max(cells.find(PLAYER), cells.find(PLAYER_ON_TARGET))
         self._boxes = cells.count(BOX) + cells.count(BOX_ON_TARGET)
         self._uncovered = cells.count(BOX)
@@ -129,7 +121,7 @@ class SokobanEnv(gym.Env[Any, Any]):
         self._running = True
 
         info = {"level": level}
-        length = int(self.levels.optimal[level])
+        length = self.levels.optimal_length(level)
         if length != UNKNOWN:
             info["optimal_length"] = length
         return self._observation(), info
@@ -140,15 +132,13 @@ class SokobanEnv(gym.Env[Any, Any]):
             raise ResetNeeded(
                 "The episode has ended: call reset() before the next step."
                 if self._cells
-                else "No episode has begun: call reset() before the first step."
+                else rules.BEFORE_FIRST_RESET
             )
         try:
             number = index(action)
             offset, pushes = self._effects[number if number >= 0 else len(self._effects)]
         except (TypeError, IndexError):
-            raise ValueError(
-                f"An action is an integer of 0 to {len(self._effects) - 1}, got {action!r}."
-            ) from None
+            raise rules.refused_action(action, len(self._effects)) from None
 
         cells = self._cells
         here = self._player
@@ -192,12 +182,10 @@ class SokobanEnv(gym.Env[Any, Any]):
     def render(self) -> np.ndarray | str | None:
         """The picture, uint8 (16 H, 16 W, 3), or the text of the board, by ``render_mode``."""
         if self.render_mode is None:
-            gym.logger.warn(
-                'render() shows nothing without a render_mode; pass "rgb_array" or "ansi" to the env.'
-            )
+            gym.logger.warn(rules.NO_RENDER_MODE)
             return None
         if not self._cells:
-            raise ResetNeeded("There is no board to render yet: call reset() first.")
+            raise ResetNeeded(rules.NOTHING_TO_RENDER)
         if self.render_mode == "ansi":
             return cells_to_text(self._cells, self._shape[1])
         return board_to_rgb(self._board())
@@ -224,34 +212,3 @@ class SokobanEnv(gym.Env[Any, Any]):
         if self._obs == "text":
             return cells_to_text(self._cells, self._shape[1])
         return board_to_rgb(self._board())
-
-    def _level_option(self, options: dict[str, Any]) -> int:
-        unknown = sorted(set(options) - {"level"}, key=str)
-        if unknown:
-            raise ValueError(f"The only reset option is 'level', got {unknown[0]!r}.")
-        try:
-            level = index(options["level"])
-        except TypeError:
-            level = -1
-        if not 0 <= level < len(self.levels):
-            raise ValueError(
-                f"options['level'] is an integer of 0 to {len(self.levels) - 1} for {self.levels.name}, "
-                f"got {options['level']!r}."
-            )
-        return level
-
-
-def _observation_space(obs: str, height: int, width: int) -> spaces.Space[Any]:
-    if obs == "grid":
-        return spaces.Box(0.0, 1.0, (NUM_CODES, height, width), np.float32)
-    if obs == "codes":
-        return spaces.Box(0, NUM_CODES - 1, (height, width), np.uint8)
-    if obs == "text":
-        length = height * (width + 1) - 1
-        return spaces.Text(length, min_length=length, charset=SYMBOLS + "\n")
-    return spaces.Box(0, 255, (height * TILE, width * TILE, 3), np.uint8)
-
-
-def _require(name: str, value: object, allowed: tuple[object, ...]) -> None:
-    if not any(value is choice or (isinstance(value, str) and value == choice) for choice in allowed):
-        raise ValueError(f"{name} is one of {', '.join(map(repr, allowed))}; got {value!r}.")

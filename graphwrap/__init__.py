@@ -18,6 +18,7 @@ _EXPORTS = {
     "GiGPO": "graphwrap.methods",
     "GraphGPO": "graphwrap.methods",
     "Outcome": "graphwrap.transitions",
+    "PersistentGraph": "graphwrap.persistent",
     "RLOO": "graphwrap.methods",
     "RTMC": "graphwrap.methods",
     "RewardFlow": "graphwrap.methods",
@@ -35,7 +36,7 @@ _EXPORTS = {
 __all__ = ["__version__", *sorted(_EXPORTS)]
 
 if TYPE_CHECKING:
-    from graphwrap import sb3 as sb3  # type: ignore[attr-defined]
+    from graphwrap import sb3 as sb3
     from graphwrap.credit import Credit as Credit
     from graphwrap.credit import CreditMethod as CreditMethod
     from graphwrap.graph import TransitionGraph as TransitionGraph
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from graphwrap.methods import RewardFlow as RewardFlow
     from graphwrap.methods import credit_names as credit_names
     from graphwrap.methods import make_credit as make_credit
+    from graphwrap.persistent import PersistentGraph as PersistentGraph
     from graphwrap.recording.env_wrapper import SeededReset as SeededReset
     from graphwrap.recording.recorder import WindowCredit as WindowCredit
     from graphwrap.states import StateKey as StateKey
@@ -71,4 +73,8 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
-gymnasium.register("graphwrap/Sokoban-v0", entry_point="graphwrap.envs.sokoban:SokobanEnv")
+gymnasium.register(
+    "graphwrap/Sokoban-v0",
+    entry_point="graphwrap.envs.sokoban:SokobanEnv",
+    vector_entry_point="graphwrap.envs.vector:SokobanVectorEnv",
+)

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from graphwrap.diagnostics import diagnose, warn_if_useless
-from graphwrap.graph import TransitionGraph
+from graphwrap.graph import GOAL_STATE, TransitionGraph
 from graphwrap.kernels.grouping import FloatArray
 from graphwrap.transitions import Transitions
 
@@ -75,18 +75,22 @@ class CreditMethod(ABC):
             TypeError: `data` is neither `Transitions` nor a `TransitionGraph`.
         """
         started = time.perf_counter()
+        return self._credit(self._to_graph(data), started, stacklevel=3)
+
+    def _to_graph(self, data: Transitions | TransitionGraph) -> TransitionGraph:
         if isinstance(data, Transitions):
-            graph = TransitionGraph.from_transitions(data)
-        elif isinstance(data, TransitionGraph):
-            graph = data
-        else:
-            raise TypeError(
-                f"{type(self).__name__} credits Transitions or a TransitionGraph, not {type(data).__name__}; "
-                "Transitions.from_columns(...) makes them from columns"
-            )
+            return TransitionGraph.from_transitions(data)
+        if isinstance(data, TransitionGraph):
+            return data
+        raise TypeError(
+            f"{type(self).__name__} credits Transitions or a TransitionGraph, not {type(data).__name__}; "
+            "Transitions.from_columns(...) makes them from columns"
+        )
+
+    def _credit(self, graph: TransitionGraph, started: float, stacklevel: int) -> Credit:
         part = self.compute(graph)
         seconds = time.perf_counter() - started
-        warn_if_useless(graph, part.advantages, stacklevel=2)
+        warn_if_useless(graph, part.advantages, stacklevel)
         return Credit(
             advantages=part.advantages.copy(),  # a caller who scales it in place leaves its parts alone
             step_advantages=part.step_advantages,
@@ -100,6 +104,41 @@ class CreditMethod(ABC):
     @abstractmethod
     def compute(self, graph: TransitionGraph) -> StepCredit:
         """The method itself: credit of every row of `graph`, all float64 (N,)."""
+
+    @property
+    def has_potential(self) -> bool:
+        """Whether the method has a `potential`."""
+        return type(self).node_values is not CreditMethod.node_values
+
+    def potential(self, graph: TransitionGraph) -> FloatArray:
+        """Phi of every node, to shape rewards with: r' = r + gamma Phi(s') - Phi(s) (Ng, Harada and Russell 1999).
+
+        0 at GOAL, where GOAL cannot be reached, and so in tasks without a success. Where an episode terminated,
+        Phi(s') is 0 whatever the state it stopped in.
+
+        Returns:
+            float64 (M,).
+
+        Raises:
+            ValueError: the method has no potential.
+        """
+        values = self.node_values(graph)
+        return np.where(graph.reachable & (graph.node_state != GOAL_STATE), values, 0.0)
+
+    def node_values(self, graph: TransitionGraph) -> FloatArray:
+        """What `potential` is made of: float64 (M,), any numbers at the nodes where the potential is 0."""
+        raise no_potential(self)
+
+
+def no_potential(method: CreditMethod) -> ValueError:
+    """The error of a method without a potential."""
+    from graphwrap.methods import METHODS
+
+    names = [other.__name__ for other in METHODS.values() if other().has_potential]
+    return ValueError(
+        f"{type(method).__name__} has no potential, since it gives states no value: take one of {', '.join(names)}, "
+        "or define node_values(graph)"
+    )
 
 
 def zeros(graph: TransitionGraph) -> FloatArray:

@@ -26,6 +26,7 @@ def diagnose(graph: TransitionGraph, advantages: FloatArray) -> dict[str, float]
         A dict of floats (NaN where a share has no base):
 
         - `steps`, `episodes`, `groups` (tasks), `unscored_episodes`: counts.
+        - `remembered_steps`: steps of earlier batches that distances and values come from as well (`PersistentGraph`).
         - `nodes`: distinct (task, state) pairs, without GOAL. `edges`: distinct (node, action, next node).
         - `reachable_share`: share of the nodes from which GOAL can be reached.
         - `node_group_size`: mean number of steps that leave a node which any step leaves.
@@ -56,7 +57,7 @@ def diagnose(graph: TransitionGraph, advantages: FloatArray) -> dict[str, float]
         t.order,
         t.episode_offsets,
         t.outcome,
-        (outcomes[:, Outcome.SUCCESS] > 0)[t.episode_task],
+        graph.solved[t.episode_task],
     )
 
     return {
@@ -64,6 +65,7 @@ def diagnose(graph: TransitionGraph, advantages: FloatArray) -> dict[str, float]
         "episodes": float(t.num_episodes),
         "groups": float(t.num_tasks),
         "unscored_episodes": float(outcomes[:, Outcome.UNSCORED].sum()),
+        "remembered_steps": float(len(graph.union.source) - num_steps),
         "nodes": float(num_nodes),
         "edges": float(edge_offsets[-1]),
         "reachable_share": _share(int(np.count_nonzero(graph.reachable)) - num_goals, num_nodes),

@@ -8,16 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphwrap._jit import jit
-from graphwrap.kernels.grouping import BoolArray, FloatArray, Int32Array, edges_into, ids_within, rows_by_key
+from graphwrap.kernels.grouping import BoolArray, FloatArray, Int32Array, ids_within, rows_by_key
+from graphwrap.kernels.nodes import GOAL_STATE, number_nodes
 from graphwrap.kernels.paths import goal_distances
 from graphwrap.transitions import Outcome, Transitions
 
 if TYPE_CHECKING:
     import networkx
-
-GOAL_STATE = -1
-"""State id of a GOAL node: it is never an observation, so no observation can collide with it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,15 +37,24 @@ class TransitionGraph:
     def from_transitions(cls, transitions: Transitions) -> TransitionGraph:
         """Build the graph of `transitions` in time linear in the rows."""
         t = transitions
-        source, target, node_task, node_state, task_offsets = _nodes(
+        # NumPy asks for huge pages, Numba does not: large arrays are made here.
+        source, target = np.empty(len(t), np.int32), np.empty(len(t), np.int32)
+        node_state = np.empty(len(t) + t.num_episodes + t.num_tasks + 1, np.int32)
+        task_episodes = rows_by_key(t.episode_task, t.num_tasks)
+        task_offsets = number_nodes(
             t.state,
             t.next_state,
             t.order,
             t.episode_offsets,
-            rows_by_key(t.episode_task, t.num_tasks),
+            task_episodes,
             t.outcome == Outcome.SUCCESS,
-            t.num_states,
+            np.full(t.num_states, -1, np.int32),
+            source,
+            target,
+            node_state,
         )
+        node_state = node_state[: task_offsets[-1]].copy()
+        node_task = np.repeat(np.arange(t.num_tasks, dtype=np.int32), np.diff(task_offsets))
         for array in (source, target, node_task, node_state, task_offsets):
             array.flags.writeable = False
         return cls(t, source, target, node_task, node_state, task_offsets)
@@ -62,6 +68,32 @@ class TransitionGraph:
     def goal(self) -> Int32Array:
         """int32 (K,): the GOAL node of each task."""
         return self.task_offsets[:-1]
+
+    @property
+    def union(self) -> TransitionGraph:
+        """The graph that distances and values are made from: this one, unless earlier transitions are known."""
+        return self
+
+    def at_nodes(self, of_union: np.ndarray) -> np.ndarray:
+        """Take the entries of this graph's nodes out of an array with one entry per node of `union`."""
+        return of_union
+
+    def at_rows(self, of_union: np.ndarray) -> np.ndarray:
+        """Take the entries of this graph's rows out of an array with one entry per row of `union`."""
+        return of_union
+
+    @cached_property
+    def solved(self) -> BoolArray:
+        """bool (K,): the tasks with a successful episode in `union`."""
+        t = self.transitions
+        solved = np.zeros(t.num_tasks, np.bool_)
+        solved[t.episode_task[t.outcome == Outcome.SUCCESS]] = True
+        return solved
+
+    @cached_property
+    def task_episodes(self) -> tuple[Int32Array, Int32Array]:
+        """Episodes by task: `indptr` int32 (K + 1,) and `episodes` int32 (E,)."""
+        return rows_by_key(self.transitions.episode_task, self.transitions.num_tasks)
 
     @cached_property
     def outgoing(self) -> tuple[Int32Array, Int32Array]:
@@ -101,17 +133,26 @@ class TransitionGraph:
         return np.where(reachable, steps, np.inf)
 
     def _distances(self, cost: FloatArray) -> tuple[FloatArray, BoolArray]:
+        t = self.transitions
         unit_cost = float(cost[0]) if len(cost) else 1.0
         if np.all(cost == unit_cost):
             cost = np.empty(0)
-        edges = edges_into(self.target, self.num_nodes, self.source, cost)
-        return goal_distances(*edges, unit_cost, self.goal, self.task_offsets)
+        return goal_distances(
+            self.source,
+            self.target,
+            cost,
+            unit_cost,
+            t.order,
+            t.episode_offsets,
+            self.task_episodes,
+            self.task_offsets,
+        )
 
     def values(self, **parameters: Any) -> FloatArray:
-        """float64 (M,): Bellman values; see `graphwrap.values.bellman_values` for the parameters."""
+        """float64 (M,): Bellman values of `union`; see `graphwrap.values.bellman_values` for the parameters."""
         from graphwrap.values import bellman_values
 
-        return bellman_values(self, **parameters)
+        return self.at_nodes(bellman_values(self.union, **parameters))
 
     def to_networkx(self) -> networkx.MultiDiGraph:
         """The graph as a `networkx.MultiDiGraph`, an edge per row.
@@ -149,58 +190,3 @@ class TransitionGraph:
                 step=int(t.step[row]),
             )
         return graph
-
-
-@jit
-def _nodes(
-    state: Int32Array,
-    next_state: Int32Array,
-    order: Int32Array,
-    episode_offsets: np.ndarray,
-    task_episodes: tuple[Int32Array, Int32Array],
-    succeeded: BoolArray,
-    num_states: int,
-) -> tuple[Int32Array, Int32Array, Int32Array, Int32Array, Int32Array]:
-    """Number the nodes task by task, by first appearance; see `TransitionGraph` for the results."""
-    num_rows = len(state)
-    task_start, episodes = task_episodes
-    num_tasks = len(task_start) - 1
-    source = np.empty(num_rows, np.int32)
-    target = np.empty(num_rows, np.int32)
-    capacity = num_rows + len(episodes) + num_tasks  # a chain of n steps visits n + 1 states
-    node_task = np.empty(capacity, np.int32)
-    node_state = np.empty(capacity, np.int32)
-    task_offsets = np.zeros(num_tasks + 1, np.int32)
-    node_of_state = np.full(num_states, -1, np.int32)
-    count = 0
-    for task in range(num_tasks):
-        begin = count
-        task_offsets[task] = begin
-        node_task[count] = task
-        node_state[count] = GOAL_STATE
-        count += 1
-        for e in range(task_start[task], task_start[task + 1]):
-            episode = episodes[e]
-            first, last = episode_offsets[episode], episode_offsets[episode + 1] - 1
-            row, visited = order[first], state[order[first]]
-            # One turn more than steps: the episode passes through one state more, its final one.
-            for k in range(first, last + 2):
-                # An entry below `begin` was left by an earlier task.
-                if node_of_state[visited] < begin:
-                    node_of_state[visited] = count
-                    node_task[count] = task
-                    node_state[count] = visited
-                    count += 1
-                node = node_of_state[visited]
-                if k > first:
-                    target[row] = node
-                if k > last:
-                    break
-                row = order[k]
-                source[row] = node
-                if k == last and succeeded[episode]:
-                    target[row] = begin
-                    break
-                visited = next_state[row]
-    task_offsets[num_tasks] = count
-    return source, target, node_task[:count].copy(), node_state[:count].copy(), task_offsets

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 
@@ -60,6 +60,20 @@ def flag(default: bool, help: str) -> Any:
         return value
 
     return _field(default, help, "True or False", check)
+
+
+def count(default: int, help: str) -> Any:
+    """A dataclass field: a whole number, at least 1."""
+    rule = "a whole number, at least 1"
+
+    def check(name: str, value: Any) -> int:
+        if isinstance(value, bool) or not isinstance(value, Integral):
+            raise TypeError(f"{name} must be {rule}, got {value!r}")
+        if value < 1:
+            raise ValueError(f"{name} must be {rule}, got {value!r}")
+        return int(value)
+
+    return _field(default, help, rule, check)
 
 
 def _field(default: Any, help: str, rule: str, check: Callable[[str, Any], Any]) -> Any:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import enum
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from os import PathLike
 from typing import Any
 
 import numpy as np
 
-from graphwrap.data.columns import check_distinct, intern_columns, take_labels
-from graphwrap.data.inputs import id_column, int_column, success_column, value_columns
+from graphwrap.data.columns import check_distinct, intern_columns, intern_ids, intern_pairs, take_labels
+from graphwrap.data.fingerprints import FINGERPRINT_ABOVE
+from graphwrap.data.inputs import int_array, success_column, value_columns
 from graphwrap.data.keys import shorten
 from graphwrap.data.ordering import episode_returns, judge, order_steps, returns_to_go
 
@@ -54,8 +55,7 @@ class Transitions:
     action_labels: Any
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
+        for value in self.__dict__.values():
             if isinstance(value, np.ndarray):
                 value.flags.writeable = False
 
@@ -113,6 +113,7 @@ class Transitions:
         success: Any = None,
         cost: Any = None,
         round: int | None = None,
+        fingerprint_above: int | None = FINGERPRINT_ABOVE,
     ) -> Transitions:
         """Make transitions from columns of N rows, in any order.
 
@@ -127,6 +128,8 @@ class Transitions:
                 neither is unfinished).
             cost: Numbers above 0; 1 without this column.
             round: Decimals that floats in `state` and `next_state` are rounded to; None: not rounded.
+            fingerprint_above: Bytes of a state above which its label is a `graphwrap.states.Fingerprint` instead of
+                the state, so that images and long texts are not kept; None: never.
 
         Raises:
             TypeError: A column holds values of the wrong kind.
@@ -141,15 +144,16 @@ class Transitions:
         keys = {"task": task, "episode": episode, "state": state, "action": action, "next_state": next_state}
         optional = {} if success is None else {"success": success}
         columns = value_columns(step, reward, cost, terminated, truncated, keys | optional)
-        given = np.full(len(columns["step"]), -1, np.int8) if success is None else success_column(success)
+        given = np.empty(0, np.int8) if success is None else success_column(success)
         (columns["task"],), tasks = intern_columns(task)
         (names,), labels = intern_columns(episode)
-        pairs = columns["task"].astype(np.int64) * len(labels) + names
-        (columns["episode"],), pairs = intern_columns(pairs)
-        (columns["state"], columns["next_state"]), states = intern_columns(state, next_state, round=round)
+        columns["episode"], of_pairs = intern_pairs(columns["task"], names, len(labels))
+        (columns["state"], columns["next_state"]), states = intern_columns(
+            state, next_state, round=round, fingerprint_above=fingerprint_above
+        )
         (columns["action"],), actions = intern_columns(action)
-        episodes = take_labels(labels, pairs % max(len(labels), 1))
-        return cls._build(columns, given, tasks, episodes, states, actions)
+        outcome = np.full(len(of_pairs), -1, np.int8)
+        return cls._build(columns, given, outcome, tasks, take_labels(labels, of_pairs), states, actions)
 
     @classmethod
     def from_ids(
@@ -190,14 +194,12 @@ class Transitions:
         """
         ids = {"task": task, "episode": episode, "state": state, "action": action, "next_state": next_state}
         columns = value_columns(step, reward, cost, terminated, truncated, ids)
-        given = np.full(len(columns["step"]), -1, np.int8)
         if outcome is not None:
-            outcome = int_column("outcome", outcome)
+            outcome = int_array("outcome", outcome)
             if outcome.size and not (outcome.min() >= -1 and outcome.max() <= max(Outcome)):
                 raise ValueError(
                     f"outcome must hold Outcome values or -1, got {outcome.min()} to {outcome.max()}"
                 )
-            given = outcome[id_column("episode", episode, len(outcome), "outcome")].astype(np.int8)
         tables = {
             "task": task_labels,
             "episode": episode_labels,
@@ -208,17 +210,22 @@ class Transitions:
             together = [name, "next_state"] if name == "state" else [name]
             if table is not None and name != "episode":
                 check_distinct(f"{name}_labels", table)
-            size = None if table is None else len(table)
-            new, old = intern_columns(*(id_column(key, ids[key], size, f"{name}_labels") for key in together))
+            size, limited_by = (None if table is None else len(table)), f"{name}_labels"
+            if name == "episode" and outcome is not None and (size is None or len(outcome) < size):
+                size, limited_by = len(outcome), "outcome"
+            new, old = intern_ids({key: ids[key] for key in together}, size, limited_by)
             columns.update(zip(together, new))
             tables[name] = old if table is None else take_labels(table, old)
-        return cls._build(columns, given, *tables.values())
+            if name == "episode":
+                outcomes = np.full(len(old), -1, np.int8) if outcome is None else outcome[old].astype(np.int8)
+        return cls._build(columns, np.empty(0, np.int8), outcomes, *tables.values())
 
     @classmethod
     def _build(
         cls,
         columns: dict[str, np.ndarray],
         given: np.ndarray,
+        outcome: np.ndarray,
         tasks: Any,
         episodes: Any,
         states: Any,
@@ -234,15 +241,13 @@ class Transitions:
             return shorten(states[columns[column][row]])
 
         order, offsets = order_steps(columns["episode"], columns["step"], len(episodes), name)
-        outcome, misleading = judge(columns, given, order, offsets, name, label)
-        if misleading:
+        if judge(columns, given, outcome, order, offsets, name, label):
             warnings.warn(
                 "outcomes were inferred (terminated with a positive return is success), but there are rewards before "
                 "an episode's last step, so reward may not mean success; pass success= to say which episodes succeeded",
                 UserWarning,
                 stacklevel=3,
             )
-        columns["step"] = columns["step"].astype(np.int32)
         first = order[offsets[:-1]]
         return cls(
             **columns,

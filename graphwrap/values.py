@@ -105,5 +105,5 @@ def bellman_values(
     if not step_rewards:
         value[graph.goal] = 1.0
     gain = weight * edges.reward if step_rewards else np.zeros(len(weight))
-    solve_by_components(edges.indptr, edges.target, weight, gain, gamma, value)
+    solve_by_components(edges.indptr, edges.target, weight, gain, gamma, graph.task_offsets, value)
     return value[:-1]

@@ -22,6 +22,8 @@ def wrap(
     success: str | Callable[..., bool | None] | None = None,
     state: StateKey | Callable[[Any, dict], Any] | None = None,
     member_noise: bool = False,
+    online: bool = False,
+    gamma: float | None = None,
 ) -> Any:
     """Record what happens in an environment, and credit it with `assign_credit()`.
 
@@ -30,13 +32,13 @@ def wrap(
     go inside: an episode that is only reset from outside is unfinished.
 
     Args:
-        env: The id of a Gymnasium environment, a Gymnasium `Env`, or a Stable-Baselines3 `VecEnv`.
+        env: The id of a Gymnasium environment, a Gymnasium `Env` or `VectorEnv`, or a Stable-Baselines3 `VecEnv`.
         credit: A name from `graphwrap.credit_names()`, or a method such as `GraphGPO(omega=0.8)`.
         task: Which episodes are compared with each other: "start", those that start in the same state; "single", all;
             another string, those with equal `info[task]` at reset; or a function of (first observation, info).
         group_size: Play every task G times: G episodes are reset with one seed, and are each other's group. Not
             together with `task`. The environment must choose its start by the seed alone. The number of
-            sub-environments of a `VecEnv` must be a multiple of it.
+            sub-environments of a `VectorEnv` or `VecEnv` must be a multiple of it.
         success: What says whether an episode succeeded, at its last step: the name of an info entry, or a function of
             (observation, reward, terminated, truncated, info) that returns True, False or None. None: the first of
             `info["is_success"]`, `info["success"]` and `info["won"]` that is there. Where nothing says so, an episode
@@ -45,14 +47,19 @@ def wrap(
             function of (observation, info) that returns anything with a key.
         member_noise: Give every member of a group a random generator of its own after the reset. Otherwise equal
             actions have equal results within a group, since the seed fixes the noise too.
+        online: Shape the rewards at once, for learners that compute their own advantages or learn off-policy: a reward
+            r becomes r + gamma Phi(s') - Phi(s), where Phi is the potential of `credit` in what is remembered of past
+            episodes of the task, which leaves the best policy as it is. `info["outcome_reward"]` keeps r, and there
+            are no windows to credit. A `PersistentGraph` says how much is remembered. Not together with `group_size`.
+        gamma: The learner's discount, for `online`. None: 0.99.
 
     Returns:
-        `CreditEnv` for an id or an `Env`, `CreditVecEnv` for a `VecEnv`.
+        `CreditEnv` for an id or an `Env`, `CreditVectorEnv` for a `VectorEnv`, `CreditVecEnv` for a `VecEnv`.
 
     Raises:
         TypeError: `env` or an option has the wrong type.
         ValueError: An unknown credit name, options that do not go together, an environment that is wrapped already, or
-            a `VecEnv` that cannot be wrapped.
+            a `VectorEnv` or `VecEnv` that cannot be wrapped.
 
     Example:
         >>> import graphwrap
@@ -68,15 +75,15 @@ def wrap(
         "success": success,
         "state": state,
         "member_noise": member_noise,
+        "online": online,
+        "gamma": gamma,
     }
     if isinstance(env, str):
         return CreditEnv(gymnasium.make(env), credit, **options)
     if isinstance(env, gymnasium.vector.VectorEnv):
-        raise TypeError(
-            "wrap takes an environment id, a Gymnasium Env or a Stable-Baselines3 VecEnv; a Gymnasium VectorEnv "
-            f"({type(env).__name__}) is not supported. Wrap a single Env, or make a VecEnv: "
-            "stable_baselines3.common.env_util.make_vec_env(id, n_envs=8)"
-        )
+        from graphwrap.recording.vector_env import CreditVectorEnv
+
+        return CreditVectorEnv(env, credit, **options)
     if isinstance(env, gymnasium.Env):
         return CreditEnv(env, credit, **options)
     # Whoever has a VecEnv has imported Stable-Baselines3.
@@ -86,6 +93,6 @@ def wrap(
 
         return CreditVecEnv(env, credit, **options)
     raise TypeError(
-        "wrap takes an environment id (str), a Gymnasium Env or a Stable-Baselines3 VecEnv, got "
+        "wrap takes an environment id (str), a Gymnasium Env or VectorEnv, or a Stable-Baselines3 VecEnv, got "
         f"{type(env).__module__}.{type(env).__qualname__}"
     )

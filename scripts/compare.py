@@ -1,4 +1,4 @@
-"""Compares credits: unmodified SB3 PPO under each of them, several seeds, everything else equal.
+"""Compares credits: one learner under each of them, several seeds, everything else equal.
 
 Run as ``graphwrap compare`` or ``python scripts/compare.py``.
 """
@@ -14,6 +14,7 @@ from graphwrap.scripts.comparison.results import command_line
 from graphwrap.scripts.comparison.runs import plan_comparison, run_comparison
 from graphwrap.scripts.comparison.settings import (
     DEMO_CREDITS,
+    SB3,
     SOKOBAN,
     Settings,
     parse_credits,
@@ -33,9 +34,12 @@ def compare(
     credits: Annotated[
         str,
         typer.Option(
-            help="Credits, by comma; parameters as in graphgpo:omega=0.4. 'outcome' is SB3's own advantage."
+            help="Credits, by comma; parameters as in graphgpo:omega=0.4. 'outcome' is PPO's own advantage."
         ),
     ] = ",".join(DEMO_CREDITS),
+    learner: Annotated[
+        str, typer.Option(help="sb3, unmodified Stable-Baselines3 PPO; or ppo, the loop of scripts/ppo.py.")
+    ] = SB3,
     seeds: Annotated[
         str | None,
         typer.Option(help="A count (3), a range (3-5) or a list (0,4,7). [default: 3; with --full 10]"),
@@ -131,7 +135,7 @@ def compare(
         ),
     ] = None,
 ) -> None:
-    """Compare credits: unmodified SB3 PPO under each, over several seeds, everything else equal.
+    """Compare credits: unmodified SB3 PPO, or a PPO loop of 150 lines, under each, everything else equal.
 
     Without options it runs the demo: Sokoban 6x6 under outcome reward and four credits, 3 seeds, some minutes on two
     cores. Finished runs are kept: after an interruption the same command goes on, and more seeds or credits join the
@@ -141,6 +145,7 @@ def compare(
 
         graphwrap compare
         graphwrap compare --full --out results/full
+        graphwrap compare --learner ppo
         graphwrap compare --credits outcome,graphgpo,graphgpo:omega=0.4 --seeds 5
         graphwrap compare --env FrozenLake-v1 --member-noise --credits grpo,graphgpo
         graphwrap compare --env CartPole-v1 --env-kwargs '{"max_episode_steps": 200}' --round 1 --success-return 195
@@ -150,9 +155,10 @@ def compare(
         require_packages()
         preset = preset_of(env)
         kwargs = parse_kwargs(env_kwargs, "--env-kwargs")
-        limit = look_at_env(env, kwargs)
+        limit = look_at_env(env, kwargs, learner)
         settings = Settings(
             env=env,
+            learner=learner,
             env_kwargs=kwargs,
             held_out_kwargs=(
                 dict(preset.held_out_kwargs)
@@ -183,7 +189,11 @@ def compare(
             raise ValueError(f"target must be in (0, 1], a share of the episodes, got {target}")
         if jobs is not None and jobs < 1:
             raise ValueError(f"jobs must be at least 1, got {jobs}")
-        name = env.rsplit("/", 1)[-1].lower() + ("-full" if full else "")
+        name = (
+            env.rsplit("/", 1)[-1].lower()
+            + ("" if learner == SB3 else f"-{learner}")
+            + ("-full" if full else "")
+        )
         folder = out if out is not None else Path("results") / name
         plan = plan_comparison(
             settings, specs, chosen_seeds, folder, command=command_line("compare"), overwrite=not resume
@@ -208,8 +218,8 @@ def require_packages() -> None:
         raise ImportError(f"{', '.join(missing)} missing; install with: pip install 'graphwrap[{extras}]'")
 
 
-def look_at_env(env: str, kwargs: dict[str, Any]) -> int:
-    """Make the environment once, and check that PPO can learn in it.
+def look_at_env(env: str, kwargs: dict[str, Any], learner: str = SB3) -> int:
+    """Make the environment once, and check that the learner can learn in it.
 
     Returns:
         Steps after which it cuts an episode off, 128 where it does not say.
@@ -217,12 +227,12 @@ def look_at_env(env: str, kwargs: dict[str, Any]) -> int:
     Raises:
         ValueError: it cannot be made, or has other spaces.
     """
-    from graphwrap.scripts.comparison.training import check_spaces
+    from graphwrap.scripts.comparison.environments import check_spaces
 
     made = _made(env, kwargs)
     limit = getattr(made.unwrapped, "max_steps", None) or (made.spec and made.spec.max_episode_steps)
     made.close()
-    check_spaces(made.observation_space, made.action_space)
+    check_spaces(learner, made.observation_space, made.action_space)
     return int(limit) if limit else 128
 
 

@@ -1,12 +1,11 @@
-"""Makes a Sokoban level set with gym-sokoban's generator: the shipped one, or another.
+"""Makes Sokoban level sets with gym-sokoban's generator: the shipped ones, or others.
 
-The shipped files in ``envs/data`` come from
-
-    python -m graphwrap.scripts.make_levels --out envs/data
+The shipped files in ``envs/data`` come from the commands in their headers, with ``--out envs/data``.
 """
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
@@ -17,7 +16,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from graphwrap.envs.cells import WALL, canonical
+from graphwrap.envs.generator import split_of
 from graphwrap.envs.gym_sokoban import VERSION, generate_room
 from graphwrap.envs.levels import LevelSet
 from graphwrap.envs.solver import solve
@@ -84,7 +83,7 @@ def make_levels(
         solution = solve(room)
         if solution is None or not min_optimal <= len(solution) <= max_optimal:
             continue
-        split = _split_of(room, seed, test / total)
+        split = split_of(room, seed, test / total)
         content = room.tobytes()
         if content in seen or len(found[split]) == wanted[split]:
             continue
@@ -99,12 +98,24 @@ def make_levels(
             f"fewer levels, a wider range or more max_rooms."
         )
 
+    command = {
+        "name": name,
+        "height": size[0],
+        "width": size[1],
+        "boxes": boxes,
+        "train": train,
+        "test": test,
+        "min-optimal": min_optimal,
+        "max-optimal": max_optimal,
+        "num-steps": num_steps,
+        "seed": seed,
+    }
+    words = [word for key, value in command.items() if value is not None for word in (f"--{key}", str(value))]
     name = name or f"{size[0]}x{size[1]}-{boxes}"
-    walk = "" if num_steps is None else f", num_steps {num_steps}"
     header = (
         f"{size[0]}x{size[1]}, boxes: {boxes}, optimal length in actions: {min_optimal} to {max_optimal}",
         f"rooms by generate_room of gym-sokoban {VERSION} (github.com/mpSchrader/gym-sokoban, MIT licence)",
-        f"seed {seed}, train {train}, test {test}{walk}, made by graphwrap.scripts.make_levels",
+        f"made by: graphwrap levels make {shlex.join(words)}",
         "no two levels are equal; no wall layout occurs in both splits, not turned or mirrored either",
         "symbols: # wall, space floor, . target, * box on target, $ box, @ player, + player on target",
     )
@@ -118,12 +129,6 @@ def make_levels(
         for split, levels in found.items()
         if levels
     }
-
-
-def _split_of(room: np.ndarray, seed: int, test_share: float) -> str:
-    """The split of a room: drawn once per wall layout, whatever the order of the rooms."""
-    layout = int.from_bytes(canonical(room == WALL), "big")
-    return "test" if np.random.default_rng([seed, layout]).random() < test_share else "train"
 
 
 @app.command()
@@ -145,16 +150,20 @@ def main(
 ) -> None:
     """Make a Sokoban level set with gym-sokoban's generator.
 
-    The files are what `graphwrap levels show` and the environment's argument `levels` take.
+    The files are what `graphwrap levels show` and the environment's argument `levels` take. The same options give the
+    same files byte for byte, and the header of a file says them. No wall layout occurs in both splits, so `test` is
+    held out. Rooms that are easier or harder than asked for are thrown away: a narrow range takes longer.
 
     Examples:
 
         graphwrap levels make --train 200 --test 50 --draw
-        graphwrap levels make --boxes 2 --height 7 --width 7 --max-optimal 30 --train 200 --test 50
+        graphwrap levels make --boxes 2 --height 7 --width 7 --min-optimal 8 --max-optimal 25 --train 200 --test 50
+        graphwrap levels make --name hard --min-optimal 10 --max-optimal 20 --train 100 --test 0 --out my-levels
     """
     columns = (TextColumn("levels"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     console = Console()
     try:
+        out.mkdir(parents=True, exist_ok=True)
         with Progress(*columns, console=console) as bar:
             job = bar.add_task("levels", total=train + test)
             sets = make_levels(
@@ -169,14 +178,20 @@ def main(
                 seed=seed,
                 progress=lambda done, total: bar.update(job, completed=done, total=total),
             )
-    except (ImportError, RuntimeError, ValueError) as error:
+        for levels in sets.values():
+            levels.save(out / f"{levels.name}.txt")
+            if draw:
+                levels.draw(out / f"{levels.name}.png")
+    except KeyboardInterrupt:
+        typer.echo(
+            "graphwrap levels make: interrupted; no half-written file is left, and the same command makes the same "
+            "levels again",
+            err=True,
+        )
+        raise typer.Exit(130) from None
+    except (ImportError, OSError, RuntimeError, ValueError) as error:
         typer.echo(f"graphwrap levels make: {error}", err=True)
         raise typer.Exit(2) from None
-    out.mkdir(parents=True, exist_ok=True)
-    for levels in sets.values():
-        levels.save(out / f"{levels.name}.txt")
-        if draw:
-            levels.draw(out / f"{levels.name}.png")
     table = Table("set", "levels", "median optimal", "levels by optimal length")
     for levels in sets.values():
         facts = levels.describe()

@@ -19,6 +19,7 @@ def test_the_figure_in_numbers(credit):
         "episodes": 2,
         "groups": 1,
         "unscored_episodes": 0,
+        "remembered_steps": 0,
         "nodes": 6,
         "edges": 8,
         "reachable_share": pytest.approx(4 / 6),

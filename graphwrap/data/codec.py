@@ -18,6 +18,7 @@ import numpy as np
 from gymnasium.spaces import GraphInstance
 from numpy.lib.format import descr_to_dtype, dtype_to_descr
 
+from graphwrap.data.fingerprints import DIGEST_BYTES, Fingerprint
 from graphwrap.data.keys import shorten
 
 _READABLE = 64  # arrays of at most so many numbers are written as numbers
@@ -41,7 +42,15 @@ def decode(text: str) -> Any:
     """
     try:
         return _label(json.loads(text))
-    except (KeyError, TypeError, ValueError) as error:
+    except (
+        AttributeError,
+        IndexError,
+        KeyError,
+        OverflowError,
+        RecursionError,
+        TypeError,
+        ValueError,
+    ) as error:
         raise ValueError(f"a label must be text that Transitions.save wrote, got {shorten(text)}") from error
 
 
@@ -65,6 +74,8 @@ def _plain(label: Any) -> Any:
         return str.__str__(label)
     if isinstance(label, bytes):
         return {"bytes": _base64(label)}
+    if isinstance(label, Fingerprint):
+        return {"fingerprint": [label.digest.hex(), label.about]}
     if isinstance(label, np.generic):
         return {"scalar": _array(np.asarray(label))}
     if isinstance(label, np.ndarray) and not isinstance(label, np.ma.MaskedArray):
@@ -126,6 +137,11 @@ def _label(plain: Any) -> Any:
         return int(content, 16)
     if tag == "float":
         return float(content)
+    if tag == "fingerprint":
+        digest, about = bytes.fromhex(content[0]), content[1]
+        if len(digest) != DIGEST_BYTES or not isinstance(about, str):
+            raise ValueError("a fingerprint has 16 bytes and a text")
+        return Fingerprint(digest, about)
     items = [_label(item) for item in content]
     if tag == "complex":
         return complex(*items)

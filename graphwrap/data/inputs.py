@@ -9,6 +9,7 @@ import numpy as np
 
 from graphwrap.data.keys import is_array_like, shorten, to_array
 
+_INT32 = np.iinfo(np.int32)
 _SUCCESS = {True: 0, False: 1, None: -1}
 
 
@@ -16,8 +17,9 @@ def check_lengths(columns: dict[str, Any]) -> int:
     """Return the common length of `columns`, or say which length each of them has."""
     lengths = {}
     for name, column in columns.items():
-        single = is_array_like(column) and to_array(column).ndim == 0
-        if single or isinstance(column, (str, bytes, Mapping)) or not hasattr(column, "__len__"):
+        plain = type(column) is np.ndarray
+        single = (plain or is_array_like(column)) and to_array(column).ndim == 0
+        if single or not (plain or _is_sequence(column)):
             raise TypeError(f"{name} must be a sequence with one value per row, got {shorten(column)}")
         lengths[name] = len(column)
     if len(set(lengths.values())) > 1:
@@ -26,16 +28,18 @@ def check_lengths(columns: dict[str, Any]) -> int:
     return next(iter(lengths.values()))
 
 
+def _is_sequence(column: Any) -> bool:
+    return hasattr(column, "__len__") and not isinstance(column, (str, bytes, Mapping))
+
+
 def _array(name: str, values: Any, what: str) -> np.ndarray:
     array = to_array(values) if is_array_like(values) else None
     if array is None or array.dtype == object:
         values = list(values)
         try:
-            array = np.array(values)
-        except ValueError:
+            array = np.array(values) if values else np.zeros(0, np.int64)
+        except Exception:  # whatever the objects in it raise: the caller says which one is wrong
             array = np.array([None])
-        if array.size == 0:
-            array = np.zeros(0, np.int64)
     if array.ndim != 1:
         raise TypeError(f"{name} must hold one {what} per row, got an array of shape {array.shape}")
     return array
@@ -49,22 +53,22 @@ def _refuse(name: str, values: Any, what: str, allowed: tuple[type, ...]) -> Typ
     )
 
 
-def int_column(name: str, values: Any) -> np.ndarray:
-    """Return integers as int64 (N,)."""
+def int_array(name: str, values: Any) -> np.ndarray:
+    """Return integers as an array (N,) of whatever integer dtype they have; none is above that of int64."""
     array = _array(name, values, "integer")
-    if array.dtype.kind not in "iu" or (array.size and array.max() > np.iinfo(np.int64).max):
+    large = array.dtype == np.uint64 and array.size and array.max() > np.iinfo(np.int64).max
+    if array.dtype.kind not in "iu" or large:
         raise _refuse(name, values, "integers", (int, np.integer))
-    return np.require(array, np.int64, ["C", "A", "W"])
+    return array
 
 
-def id_column(name: str, values: Any, size: int | None, table: str) -> np.ndarray:
-    """Return ids as int64 (N,), each with an entry in `table`, which has `size` entries (None: any number)."""
-    ids = int_column(name, values)
-    if ids.size and (ids.min() < 0 or (size is not None and ids.max() >= size)):
-        row = int(np.flatnonzero((ids < 0) | (ids >= (ids.max() + 1 if size is None else size)))[0])
-        limit = "0 or more" if size is None else f"from 0 to {size - 1}, the entries of {table}"
-        raise ValueError(f"{name} must hold ids {limit}, got {ids[row]} in row {row}")
-    return ids
+def step_column(name: str, values: Any) -> np.ndarray:
+    """Return step numbers (N,), a copy: int32, or int64 where one does not fit and so is wrong anyway."""
+    array = int_array(name, values)
+    wide = array.dtype.itemsize == 8 or array.dtype == np.uint32
+    if wide and array.size and not (array.min() >= _INT32.min and array.max() <= _INT32.max):
+        return array.astype(np.int64)
+    return array.astype(np.int32)
 
 
 def float_column(name: str, values: Any) -> np.ndarray:
@@ -90,7 +94,7 @@ def value_columns(
     given = {"step": step, "reward": reward, "terminated": terminated, "truncated": truncated}
     n = check_lengths(others | given | ({} if cost is None else {"cost": cost}))
     return {
-        "step": int_column("step", step),
+        "step": step_column("step", step),
         "reward": float_column("reward", reward),
         "cost": np.ones(n) if cost is None else float_column("cost", cost),
         "terminated": flag_column("terminated", terminated),

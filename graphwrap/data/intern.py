@@ -80,24 +80,49 @@ def refill_slots(hashes, count, slots):  # type: ignore[no-untyped-def]
 
 
 @jit
-def intern_dense(values, low, lookup, ids, firsts):  # type: ignore[no-untyped-def]
-    """Intern integers of a narrow range by direct lookup and return how many differ.
+def intern_dense(first, second, low, lookup, count, first_ids, second_ids, values):  # type: ignore[no-untyped-def]
+    """Intern integers of a narrow range by direct lookup, row by row, and return how many differ so far.
 
     Args:
-        values: int64 (n,).
-        low: The smallest of them.
-        lookup: int32 (largest - low + 1,), zeros; left filled with id + 1.
-        ids: int32 (n,), written.
-        firsts: int64 (at least the number of different values,), written: the value of each id.
+        first: int64 (n,).
+        second: int64 (n,), each looked up after its row of `first`; or empty.
+        low: The smallest value that may occur.
+        lookup: int32 (range,), 0 or id + 1 of `low`, `low + 1`, ...; filled.
+        count: How many have ids.
+        first_ids: int32 (n,), written.
+        second_ids: int32 (n,) or empty, written.
+        values: int64 (at least the number of different values,), written: the value of each id.
+
+    Returns:
+        -1 if a value is outside the range of `lookup`.
     """
-    count = 0
-    for i in range(values.size):
-        place = values[i] - low
-        entry = lookup[place]
-        if entry == 0:
-            firsts[count] = values[i]
+    for i in range(first.size):
+        place = first[i] - low
+        if place < 0 or place >= lookup.size:
+            return -1
+        if lookup[place] == 0:
+            values[count] = first[i]
             count += 1
-            entry = count
             lookup[place] = count
-        ids[i] = entry - 1
+        first_ids[i] = lookup[place] - 1
+        if second.size > 0:
+            place = second[i] - low
+            if place < 0 or place >= lookup.size:
+                return -1
+            if lookup[place] == 0:
+                values[count] = second[i]
+                count += 1
+                lookup[place] = count
+            second_ids[i] = lookup[place] - 1
     return count
+
+
+@jit
+def group_of_each(item, group, groups):  # type: ignore[no-untyped-def]
+    """Fill `groups`, int32 (number of items,), -1 at first, with the group of each item; False if one is in two."""
+    for i in range(item.size):
+        if groups[item[i]] < 0:
+            groups[item[i]] = group[i]
+        elif groups[item[i]] != group[i]:
+            return False
+    return True

@@ -13,6 +13,8 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.spaces import GraphInstance
 
+from graphwrap.data.fingerprints import Fingerprint, check_fingerprint_above, fingerprint, size_of
+
 _SHORT = reprlib.Repr()
 _SHORT.maxstring = _SHORT.maxother = 80
 
@@ -25,7 +27,13 @@ def check_round(round: int | None) -> None:
         raise TypeError(f"round must be a number of decimals (an int) or None, got {round!r}")
 
 
-def state_key(value: Any, space: spaces.Space | None = None, *, round: int | None = None) -> Hashable:
+def state_key(
+    value: Any,
+    space: spaces.Space | None = None,
+    *,
+    round: int | None = None,
+    fingerprint_above: int | None = None,
+) -> Hashable:
     """Return the key of `value`: two keys are equal if and only if content, dtype and shape are.
 
     - Python and NumPy scalars count by value: `3` and `np.int64(3)` have one key, `True`, `1` and `1.0` have three.
@@ -38,21 +46,45 @@ def state_key(value: Any, space: spaces.Space | None = None, *, round: int | Non
         value: An observation, action or task.
         space: The Gymnasium space it comes from. The value is cast to the space's dtypes first.
         round: Decimals that every float is rounded to, also inside arrays and nests. None: not rounded.
+        fingerprint_above: Bytes of content (arrays, text in UTF-8, bytes; 8 for any other part) above which the key is
+            a `Fingerprint`. None: never. A value with parts that have no canonical bytes, objects of a user's class,
+            keeps its whole key.
 
     Returns:
         A nest of plain hashable values. It holds no process-dependent number.
 
     Raises:
         TypeError: The value, or something inside it, is neither of the above nor hashable.
-        ValueError: The value does not fit the space's shape, or its dtype cannot hold it.
+        ValueError: The value does not fit the space's shape, or its dtype cannot hold it; or it holds itself, or is
+            nested too deep.
     """
     check_round(round)
-    return _key(value if space is None else cast(value, space), round)
+    check_fingerprint_above(fingerprint_above)
+    value = value if space is None else cast(value, space)
+    return key_above(value, round, fingerprint_above)
+
+
+def key_above(value: Any, decimals: int | None, above: int | None) -> Hashable:
+    """Return the key of `value`, its fingerprint where it has more bytes than `above`."""
+    try:
+        key = _key(value, decimals)
+        if above is None or size_of(value) <= above:
+            return key
+        return fingerprint(value, key) or key
+    except RecursionError:
+        raise _too_deep(value) from None
+
+
+def _too_deep(value: Any) -> ValueError:
+    return ValueError(
+        "a state, action or task must not hold itself, nor be nested hundreds of levels deep, got "
+        f"{shorten(value)}; record a flat tuple or an array in its place"
+    )
 
 
 def _key(value: Any, decimals: int | None) -> Hashable:
     kind = type(value)
-    if value is None or kind is str or kind is bytes:
+    if value is None or kind is str or kind is bytes or kind is Fingerprint:
         return value
     if isinstance(value, enum.Enum):
         return (kind, value)
@@ -141,7 +173,10 @@ def to_array(value: Any) -> np.ndarray:
         value = value.detach().cpu()
         if str(value.dtype) == "torch.bfloat16":  # NumPy has none; float32 holds it exactly
             value = value.float()
-    return np.asarray(value)
+    try:
+        return np.asarray(value)
+    except np.ma.MAError as error:
+        raise TypeError(f"a masked value cannot be part of an array, got {shorten(value)}") from error
 
 
 def round_floats(values: Any, decimals: int) -> Any:
@@ -232,6 +267,12 @@ def cast(value: Any, space: spaces.Space, *, stacked: bool = False) -> Any:
         return tuple(cast(item, space.feature_space) for item in value)
     if isinstance(space, spaces.OneOf) and not stacked:
         index, item = value
+        if not (isinstance(index, (int, np.integer)) and 0 <= index < len(space.spaces)):
+            raise ValueError(
+                f"a value of a OneOf space must be (number, value), the number from 0 to {len(space.spaces) - 1}, got "
+                f"{shorten(value)}; make the environment return what its space says, or pass state= (a function of "
+                "(obs, info))"
+            )
         return (int(index), cast(item, space.spaces[int(index)]))
     if isinstance(space, spaces.Graph) and not stacked:
         nodes, edges, links = value
@@ -246,18 +287,29 @@ def cast(value: Any, space: spaces.Space, *, stacked: bool = False) -> Any:
 
 
 def snapshot(value: Any, decimals: int | None = None) -> Any:
-    """Return a copy of `value` that later changes of the original do not reach, floats rounded."""
+    """Return a copy of `value` that later changes of the original do not reach, floats rounded.
+
+    Raises:
+        ValueError: The value is nested too deep.
+    """
+    try:
+        return _snapshot(value, decimals)
+    except RecursionError:
+        raise _too_deep(value) from None
+
+
+def _snapshot(value: Any, decimals: int | None) -> Any:
     if isinstance(value, enum.Enum):
         return value
     if decimals is not None and isinstance(value, (float, np.floating)):
         return float(round_floats(np.float64(value), decimals))
     if isinstance(value, Mapping):
-        return {snapshot(k, decimals): snapshot(v, decimals) for k, v in value.items()}
+        return {_snapshot(k, decimals): _snapshot(v, decimals) for k, v in value.items()}
     if isinstance(value, tuple):
-        items = [snapshot(item, decimals) for item in value]
+        items = [_snapshot(item, decimals) for item in value]
         return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
     if isinstance(value, list):
-        return [snapshot(item, decimals) for item in value]
+        return [_snapshot(item, decimals) for item in value]
     if isinstance(value, set):
         return set(value)
     if is_array_like(value) and not isinstance(value, np.generic):

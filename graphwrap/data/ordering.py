@@ -14,12 +14,20 @@ _FINE, _CHAIN, _AFTER_END, _GIVEN, _COST, _REWARD, _TASK = range(7)
 
 @jit
 def _place_steps(episode, step, offsets, order):  # type: ignore[no-untyped-def]
-    """Fill `order` (int32 (N,), all -1) and return the first row whose step cannot be placed, or -1."""
+    """Fill `offsets`, int64 (E + 1,), and `order`, int32 (N,); return the first row that has no place, or -1."""
+    offsets[:] = 0
+    for row in range(episode.size):
+        offsets[np.uint64(episode[row]) + np.uint64(1)] += 1
+    for e in range(1, offsets.size):
+        offsets[e] += offsets[e - 1]
+    order[:] = -1
     for row in range(step.size):
-        first = offsets[episode[row]]
-        if step[row] < 0 or step[row] >= offsets[episode[row] + 1] - first or order[first + step[row]] >= 0:
+        of_row = np.uint64(episode[row])
+        first, after = offsets[of_row], offsets[of_row + np.uint64(1)]
+        place = np.uint64(first + step[row])
+        if step[row] < 0 or first + step[row] >= after or order[place] >= 0:
             return row
-        order[first + step[row]] = row
+        order[place] = row
     return -1
 
 
@@ -29,44 +37,53 @@ def _judge_episodes(  # type: ignore[no-untyped-def]
 ):
     """Check all rows in the order of their episodes and write each episode's outcome.
 
-    `given` is int8 (N,), the outcome per row or -1; `outcome` int8 (E,). Returns (what is wrong, its row, whether an
-    inferred and terminated episode had a reward before its last step).
+    `given` is int8 (N,), the outcome per row or -1, or empty; `outcome` int8 (E,), the outcome per episode or -1 where
+    `given` is empty. Returns (what is wrong, its row, whether an inferred and terminated episode had a reward before
+    its last step).
     """
     dense = False
+    has_outcomes = given.size > 0
     for e in range(outcome.size):
         start, stop = offsets[e], offsets[e + 1]
-        total = 0.0
-        early = False
-        for i in range(start, stop):
-            row = order[i]
-            if task[row] != task[order[start]]:
-                return _TASK, row, dense
-            if given[row] != given[order[start]]:
-                return _GIVEN, row, dense
-            if not (cost[row] > 0.0 and cost[row] < np.inf):
-                return _COST, row, dense
-            if reward[row] == np.inf or reward[row] == -np.inf:
-                return _REWARD, row, dense
-            total += reward[row]
-            if i < stop - 1:
-                if terminated[row] or truncated[row]:
-                    return _AFTER_END, row, dense
-                if next_state[row] != state[order[i + 1]]:
-                    return _CHAIN, row, dense
-                early = early or reward[row] != 0.0
         if stop == start:
             continue
-        last = order[stop - 1]
+        row = np.uint64(order[start])  # a signed index costs a test for being negative
+        of_task, after, ended = task[row], state[row], False
+        if has_outcomes:
+            outcome[e] = given[row]
+        total = 0.0
+        earlier = 0  # rewards before the last step
+        for i in range(start, stop):
+            before, row = row, np.uint64(order[np.uint64(i)])
+            broken = ended | (state[row] != after)
+            wrong = broken | (task[row] != of_task) | (cost[row] <= 0.0) | ~(cost[row] < np.inf)
+            if has_outcomes:
+                wrong |= given[row] != outcome[e]
+            if wrong:
+                if task[row] != of_task:
+                    return _TASK, np.int64(row), dense
+                if has_outcomes and given[row] != outcome[e]:
+                    return _GIVEN, np.int64(row), dense
+                if broken:
+                    return _AFTER_END if ended else _CHAIN, np.int64(before), dense
+                return _COST, np.int64(row), dense
+            after, ended = next_state[row], terminated[row] | truncated[row]
+            total += reward[row]
+            earlier += (reward[row] != 0.0) & (i < stop - 1)
+        if not abs(total) < np.inf:
+            for i in range(start, stop):
+                if abs(reward[order[i]]) == np.inf:
+                    return _REWARD, np.int64(order[i]), dense
         if np.isnan(total):
             outcome[e] = 3
-        elif given[last] >= 0:
-            outcome[e] = given[last]
-        elif terminated[last]:
+        elif outcome[e] >= 0:
+            continue
+        elif terminated[row]:
             outcome[e] = 0 if total > 0.0 else 1
-            dense = dense or early
+            dense = dense or earlier > 0
         else:
-            outcome[e] = 1 if truncated[last] else 2
-    return _FINE, 0, dense
+            outcome[e] = 1 if truncated[row] else 2
+    return _FINE, np.int64(0), dense
 
 
 @jit
@@ -98,7 +115,7 @@ def order_steps(
 
     Args:
         episode: int32 (N,).
-        step: int64 (N,).
+        step: int32 (N,); of another dtype if a step does not fit int32.
         num_episodes: Number of episodes E.
         name: Gives the words for the episode of a row.
 
@@ -108,10 +125,11 @@ def order_steps(
     Raises:
         ValueError: The steps of an episode are not 0, 1, 2, ... without gaps and repeats.
     """
-    offsets = np.zeros(num_episodes + 1, np.int64)
-    np.cumsum(np.bincount(episode, minlength=num_episodes), out=offsets[1:])
-    order = np.full(episode.size, -1, np.int32)
-    bad = _place_steps(episode, step, offsets, order)
+    offsets, order = np.empty(num_episodes + 1, np.int64), np.empty(episode.size, np.int32)
+    if step.dtype == np.int32:
+        bad = _place_steps(episode, step, offsets, order)
+    else:
+        bad = int(np.flatnonzero((step < 0) | (step >= step.size))[0])
     if bad < 0:
         return order, offsets
     steps = np.sort(step[episode == episode[bad]])
@@ -131,16 +149,18 @@ def order_steps(
 def judge(
     columns: dict[str, np.ndarray],
     given: np.ndarray,
+    outcome: np.ndarray,
     order: np.ndarray,
     offsets: np.ndarray,
     name: Callable[[int], str],
     label: Callable[[str, int], str],
-) -> tuple[np.ndarray, bool]:
-    """Return (outcome int8 (E,), whether inference may mislead), or say which step breaks which rule.
+) -> bool:
+    """Complete `outcome` and return whether inference may mislead, or say which step breaks which rule.
 
     Args:
         columns: The columns of `Transitions` by name.
-        given: int8 (N,), the outcome per row, or -1 where it is to be inferred.
+        given: int8 (N,), the outcome per row, or -1 where it is to be inferred; or empty.
+        outcome: int8 (E,), where `given` is empty the same per episode; written.
         order, offsets: From `order_steps`.
         name: Gives the words for the episode of a row.
         label: Gives the words for the state of a row in a column.
@@ -149,12 +169,11 @@ def judge(
         ValueError: A broken chain, a step after the end, an outcome that changes within an episode, a cost that is not
             above 0 and finite, an infinite reward.
     """
-    outcome = np.empty(offsets.size - 1, np.int8)
     names = ("task", "state", "next_state", "reward", "cost", "terminated", "truncated")
     arrays = (order, offsets, *(columns[key] for key in names), given, outcome)
     code, row, dense = _judge_episodes(*arrays)  # type: ignore[call-arg]
     if code == _FINE:
-        return outcome, bool(dense)
+        return bool(dense)
     step = int(columns["step"][row])
     where = f"{name(row)}, step {step}"
     value: Any

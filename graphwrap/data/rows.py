@@ -10,7 +10,19 @@ from typing import Any, TypeAlias
 import numpy as np
 from gymnasium import spaces
 
-from graphwrap.data.keys import ARRAY_SPACES, canonical, cast_array, split
+from graphwrap.data.fingerprints import (
+    Fingerprint,
+    array_seed,
+    dict_seed,
+    digest_of_key,
+    digest_words,
+    join_digests,
+    number_seed,
+    tuple_seed,
+)
+from graphwrap.data.keys import ARRAY_SPACES, canonical, cast_array, split, state_key
+
+_CHUNK_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -32,6 +44,13 @@ class Leaf:
         return math.prod(self.shape)
 
 
+@dataclass(frozen=True)
+class Hashed:
+    """In place of a layout: rows are the two words of a `Fingerprint`."""
+
+    about: str  # what the values were
+
+
 Layout: TypeAlias = "Leaf | dict[str, Layout] | tuple[Layout, ...]"
 
 
@@ -49,11 +68,51 @@ def layout_of(space: spaces.Space | None) -> Layout | None:
     return None
 
 
-def total_width(layout: Layout) -> int:
+def total_width(layout: Layout | Hashed) -> int:
     """Words per row of the whole layout."""
     if isinstance(layout, Leaf):
         return layout.width
+    if isinstance(layout, Hashed):
+        return 2
     return sum(map(total_width, layout.values() if isinstance(layout, dict) else layout))
+
+
+def content_bytes(layout: Layout) -> int:
+    """Bytes of content per row, as `graphwrap.data.fingerprints.size_of` counts them."""
+    if isinstance(layout, Leaf):
+        return 8 if layout.scalar else layout.size * layout.dtype.itemsize
+    return sum(map(content_bytes, layout.values() if isinstance(layout, dict) else layout))
+
+
+def hashed(layout: Layout) -> Hashed:
+    """Return the layout of the fingerprints of values of `layout`."""
+    if isinstance(layout, Leaf):
+        return Hashed("int" if layout.scalar else f"{layout.dtype} {layout.shape}")
+    return Hashed(f"{type(layout).__name__} of {len(layout)}")
+
+
+def digest(layout: Layout, batch: Any, n: int, decimals: int | None) -> np.ndarray:
+    """Return the fingerprints of `batch`, arrays of shape (n, ...) nested like `layout`, as uint64 (n, 2).
+
+    They are those of the single values (`graphwrap.data.fingerprints.fingerprint`).
+    """
+    if isinstance(layout, Leaf):
+        array = cast_array(batch, layout.dtype, (n, *layout.shape))
+        if layout.scalar:
+            return digest_words(array.astype(np.int64).view(np.uint64).reshape(n, 1), *number_seed())
+        digests = np.empty((n, 2), np.uint64)
+        step = max(1, _CHUNK_BYTES // (8 * layout.width + 1))
+        seed = array_seed(layout.dtype.str, layout.shape)
+        for start in range(0, n, step):
+            part = array[start : start + step]
+            digests[start : start + step] = digest_words(pack(layout, part, len(part), decimals), *seed)
+        return digests
+    parts = [digest(inner, part, n, decimals) for inner, part in nested(layout, batch)]
+    if not isinstance(layout, dict):
+        return join_digests(*tuple_seed(len(parts)), parts, n)
+    names = [digest_of_key(state_key(name)) for name in layout]
+    order = sorted(range(len(names)), key=names.__getitem__)
+    return join_digests(*dict_seed([names[i] for i in order]), [parts[i] for i in order], n)
 
 
 def pack(layout: Layout, batch: Any, n: int, decimals: int | None) -> np.ndarray:
@@ -87,17 +146,19 @@ def nested(layout: dict[str, Layout] | tuple[Layout, ...], value: Any) -> Iterat
     return zip(layout, split(value, range(len(layout))))
 
 
-def unpack(layout: Layout, row: np.ndarray) -> Any:
+def unpack(layout: Layout | Hashed, row: np.ndarray) -> Any:
     """Return the value that one row of words stands for; its arrays are read-only copies."""
     return _unpack_from(row.view(np.uint8), 0, layout)[0]
 
 
-def _unpack_from(data: np.ndarray, start: int, layout: Layout) -> tuple[Any, int]:
+def _unpack_from(data: np.ndarray, start: int, layout: Layout | Hashed) -> tuple[Any, int]:
     if isinstance(layout, Leaf):
         array = np.empty(layout.shape, layout.dtype)
         array.reshape(-1).view(np.uint8)[:] = data[start : start + array.nbytes]
         array.flags.writeable = False
         return array.item() if layout.scalar else array, start + 8 * layout.width
+    if isinstance(layout, Hashed):
+        return Fingerprint(data[start : start + 16].tobytes(), layout.about), start + 16
     values = []
     for inner in layout.values() if isinstance(layout, dict) else layout:
         value, start = _unpack_from(data, start, inner)
@@ -109,11 +170,11 @@ class ArrayLabels(Sequence):
     """A read-only sequence of values of one layout, kept as rows of words and unpacked when looked at.
 
     Attributes:
-        layout: The layout of every value.
+        layout: The layout of every value, or `Hashed`.
         rows: uint64 (len, width).
     """
 
-    def __init__(self, layout: Layout, rows: np.ndarray) -> None:
+    def __init__(self, layout: Layout | Hashed, rows: np.ndarray) -> None:
         self.layout = layout
         self.rows = rows
 

@@ -94,15 +94,14 @@ def load(path: str | os.PathLike[str]) -> Transitions:
     with open(path, "rb") as file:
         try:
             table = pa.parquet.read_table(file)
-        except pa.ArrowInvalid as error:
+            table.validate(full=True)
+        except (pa.ArrowException, OSError) as error:
+            if isinstance(error, OSError) and error.errno is not None:  # the disk, not the file
+                raise
             raise ValueError(f"{path} must be a Parquet file written by Transitions.save: {error}") from error
-    missing = [name for name in _COLUMNS if name not in table.column_names]
-    form = json.loads((table.schema.metadata or {}).get(b"graphwrap", "{}")).get("format", _FORMAT)
-    if missing or form > _FORMAT:
-        fault = (
-            f"is of format {form}, which this version cannot read" if form > _FORMAT else f"lacks {missing}"
-        )
-        raise ValueError(f"{path} must be a file written by Transitions.save, but it {fault}")
+    fault = _fault(pa, table)
+    if fault:
+        raise ValueError(f"{path} must be a file written by Transitions.save, but {fault}")
     columns: dict[str, Any] = {name: table[name].to_numpy() for name in _VALUES}
     texts = {name: _texts(table[name]) for name in (*_TEXTS, "outcome")}
     labels = {}
@@ -119,6 +118,38 @@ def load(path: str | os.PathLike[str]) -> Transitions:
     return Transitions.from_ids(**columns, **labels, outcome=outcomes)
 
 
+def _fault(pa: Any, table: Any) -> str | None:
+    """What tells `table` from one that `save` wrote, None if nothing does."""
+    missing = [name for name in _COLUMNS if table.column_names.count(name) != 1]
+    if missing:
+        return f"it lacks {missing}"
+    try:
+        about = json.loads((table.schema.metadata or {}).get(b"graphwrap", "{}"))
+        form = about.get("format", _FORMAT)
+    except (AttributeError, ValueError, RecursionError):
+        return "its metadata is something else"
+    if not isinstance(form, int) or form > _FORMAT:
+        return f"it is of format {form}, which this version cannot read"
+    types = pa.types
+
+    def is_text(kind: Any) -> bool:
+        kind = kind.value_type if types.is_dictionary(kind) else kind
+        return types.is_string(kind) or types.is_large_string(kind)
+
+    def is_number(kind: Any) -> bool:
+        return types.is_integer(kind) or types.is_floating(kind)
+
+    kinds = {"step": types.is_integer, "reward": is_number, "cost": is_number}
+    for name in _COLUMNS:
+        column = table[name]
+        fits = kinds.get(name, types.is_boolean if name in _VALUES else is_text)
+        if not fits(column.type):
+            return f"its column {name} is of type {column.type}"
+        if column.null_count:
+            return f"its column {name} has no value in {column.null_count} rows"
+    return None
+
+
 def _unique(texts: Iterable[str]) -> tuple[np.ndarray, list[str]]:
     """Return (the number of each text, int32; the texts without repeats)."""
     known: dict[str, int] = {}
@@ -131,8 +162,6 @@ def _texts(column: Any) -> tuple[np.ndarray, list[str]]:
     if not hasattr(column.type, "index_type"):
         column = column.dictionary_encode()
     column = column.unify_dictionaries()
-    if column.null_count:
-        raise ValueError("a text column of saved transitions must have a value in every row, got nulls")
     if not column.num_chunks:
         return np.zeros(0, np.int64), []
     indices = [chunk.indices.to_numpy(zero_copy_only=False) for chunk in column.chunks]

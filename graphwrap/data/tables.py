@@ -9,9 +9,22 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
+from graphwrap.data.fingerprints import FINGERPRINT_ABOVE, Fingerprint, check_fingerprint_above
 from graphwrap.data.intern import intern_rows, refill_slots
-from graphwrap.data.keys import cast, check_round, shorten, snapshot, state_key, to_array
-from graphwrap.data.rows import ArrayLabels, Layout, Leaf, layout_of, nested, pack, total_width
+from graphwrap.data.keys import cast, check_round, key_above, shorten, snapshot, to_array
+from graphwrap.data.rows import (
+    ArrayLabels,
+    Hashed,
+    Layout,
+    Leaf,
+    content_bytes,
+    digest,
+    hashed,
+    layout_of,
+    nested,
+    pack,
+    total_width,
+)
 
 
 class RowTable:
@@ -67,7 +80,10 @@ class KeyTable(ABC):
     @property
     @abstractmethod
     def labels(self) -> Sequence:
-        """The value first seen with each id: a copy, cast to the space's dtypes and rounded like its key."""
+        """The value first seen with each id: a copy, cast to the space's dtypes and rounded like its key.
+
+        A `Fingerprint` where the value has more bytes than `fingerprint_above`.
+        """
 
     @abstractmethod
     def intern_one(self, value: Any) -> int:
@@ -89,6 +105,10 @@ class KeyTable(ABC):
         Raises:
             TypeError, ValueError: As `state_key`, or there are not n values; the table is unchanged.
         """
+
+    def stacked(self, values: list[Any]) -> Any:
+        """Return a list of values as a batch that `intern_batch` takes."""
+        return values
 
     @abstractmethod
     def compact(self, ids: Any) -> np.ndarray:
@@ -119,10 +139,14 @@ class KeyTable(ABC):
 class ArrayTable(KeyTable):
     """A table for values of one layout of arrays."""
 
-    def __init__(self, layout: Layout, *, round: int | None = None) -> None:
+    def __init__(
+        self, layout: Layout, *, round: int | None = None, fingerprint_above: int | None = None
+    ) -> None:
         self.layout = layout
         self.round = round
-        self._table = RowTable(total_width(layout))
+        large = fingerprint_above is not None and content_bytes(layout) > fingerprint_above
+        self._kept = hashed(layout) if large else layout
+        self._table = RowTable(total_width(self._kept))
 
     def __len__(self) -> int:
         return len(self._table)
@@ -130,15 +154,20 @@ class ArrayTable(KeyTable):
     @property
     def labels(self) -> ArrayLabels:
         """As `KeyTable.labels`."""
-        return ArrayLabels(self.layout, self._table.rows)
+        return ArrayLabels(self._kept, self._table.rows)
 
     def intern_one(self, value: Any) -> int:
         """As `KeyTable.intern_one`."""
-        return int(self.intern_batch(_add_axis(self.layout, value), 1)[0])
+        return int(self.intern_batch(self.stacked([value]), 1)[0])
 
     def intern_batch(self, batch: Any, n: int) -> np.ndarray:
         """As `KeyTable.intern_batch`."""
-        return self._table.intern(pack(self.layout, batch, n, self.round))
+        words = digest if isinstance(self._kept, Hashed) else pack
+        return self._table.intern(words(self.layout, batch, n, self.round))
+
+    def stacked(self, values: list[Any]) -> Any:
+        """As `KeyTable.stacked`."""
+        return _stack(self.layout, values)
 
     def compact(self, ids: Any) -> np.ndarray:
         """As `KeyTable.compact`."""
@@ -149,19 +178,29 @@ class ArrayTable(KeyTable):
         return new
 
 
-def _add_axis(layout: Layout, value: Any) -> Any:
+def _stack(layout: Layout, values: list[Any]) -> Any:
     if isinstance(layout, Leaf):
-        return to_array(value)[None]
-    parts = [_add_axis(inner, part) for inner, part in nested(layout, value)]
-    return dict(zip(layout, parts)) if isinstance(layout, dict) else parts
+        return (
+            to_array(values[0])[None] if len(values) == 1 else np.stack([to_array(value) for value in values])
+        )
+    columns = zip(*(list(nested(layout, value)) for value in values))
+    stacked = [_stack(pairs[0][0], [part for _, part in pairs]) for pairs in columns]
+    return dict(zip(layout, stacked)) if isinstance(layout, dict) else stacked
 
 
 class ObjectTable(KeyTable):
     """A table for values of any kind."""
 
-    def __init__(self, space: spaces.Space | None = None, *, round: int | None = None) -> None:
+    def __init__(
+        self,
+        space: spaces.Space | None = None,
+        *,
+        round: int | None = None,
+        fingerprint_above: int | None = None,
+    ) -> None:
         self.space = space
         self.round = round
+        self.fingerprint_above = fingerprint_above
         self._ids: dict[Hashable, int] = {}
         self._labels: list[Any] = []
 
@@ -177,21 +216,31 @@ class ObjectTable(KeyTable):
         """As `KeyTable.intern_one`."""
         if self.space is not None:
             value = cast(value, self.space)
-        return self._enter(state_key(value, round=self.round), value)
+        key = key_above(value, self.round, self.fingerprint_above)
+        if key not in self._ids:
+            self._enter({key: self._label(key, value)})
+        return self._ids[key]
 
     def intern_batch(self, batch: Any, n: int) -> np.ndarray:
         """As `KeyTable.intern_batch`."""
         if len(batch) != n or isinstance(batch, (dict, str, bytes)):
             raise ValueError(f"the batch must be a sequence of {n} values, got {shorten(batch)}")
         values = list(batch) if self.space is None else [cast(value, self.space) for value in batch]
-        keys = [state_key(value, round=self.round) for value in values]
-        return np.fromiter(map(self._enter, keys, values), np.int32, n)
+        keys = [key_above(value, self.round, self.fingerprint_above) for value in values]
+        new: dict[Hashable, Any] = {}
+        for key, value in zip(keys, values):
+            if key not in self._ids and key not in new:
+                new[key] = self._label(key, value)
+        self._enter(new)
+        return np.fromiter(map(self._ids.__getitem__, keys), np.int32, n)
 
-    def _enter(self, key: Hashable, value: Any) -> int:
-        known = self._ids.setdefault(key, len(self._labels))
-        if known == len(self._labels):
-            self._labels.append(snapshot(value, self.round))
-        return known
+    def _label(self, key: Hashable, value: Any) -> Any:
+        return key if isinstance(key, Fingerprint) else snapshot(value, self.round)
+
+    def _enter(self, labels: dict[Hashable, Any]) -> None:
+        for key, label in labels.items():
+            self._ids[key] = len(self._labels)
+            self._labels.append(label)
 
     def compact(self, ids: Any) -> np.ndarray:
         """As `KeyTable.compact`."""
@@ -202,17 +251,27 @@ class ObjectTable(KeyTable):
         return new
 
 
-def make_table(space: spaces.Space | None = None, *, round: int | None = None) -> KeyTable:
+def make_table(
+    space: spaces.Space | None = None,
+    *,
+    round: int | None = None,
+    fingerprint_above: int | None = FINGERPRINT_ABOVE,
+) -> KeyTable:
     """Return an empty table for values of `space` (None: values of any kind).
 
     Args:
         space: Box, Discrete, MultiDiscrete and MultiBinary spaces, and Dict and Tuple nests of them, get a table
             that interns whole batches in Numba; any other space and None get one with a dictionary.
         round: Decimals that every float is rounded to; None: not rounded.
+        fingerprint_above: Bytes per value above which the table keeps a `Fingerprint` instead of the value, as
+            `state_key` counts them; None: never.
 
     Raises:
-        TypeError: `round` is neither an int nor None.
+        TypeError, ValueError: `round` is neither an int nor None, or `fingerprint_above` no number of bytes.
     """
     check_round(round)
+    check_fingerprint_above(fingerprint_above)
     layout = layout_of(space)
-    return ObjectTable(space, round=round) if layout is None else ArrayTable(layout, round=round)
+    if layout is None:
+        return ObjectTable(space, round=round, fingerprint_above=fingerprint_above)
+    return ArrayTable(layout, round=round, fingerprint_above=fingerprint_above)

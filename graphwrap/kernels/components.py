@@ -1,14 +1,18 @@
-"""Sparse solver of V = b + gamma P V over the strongly connected components of P."""
+"""Sparse solver of V = b + gamma P V: small blocks whole, large ones by their strongly connected components."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from graphwrap._jit import jit
+from graphwrap.kernels.elimination import BUCKETS, LOW, ONE, SMALL, eliminate
 from graphwrap.kernels.grouping import FloatArray, Int32Array
 
 TOLERANCE = 1e-12
 """Distance from the fixed point, relative to the largest value of the component."""
+
+MOST_STORED = 8_000_000
+"""Most coefficients an elimination in an envelope may store (64 MB); beyond it the component is swept."""
 
 
 @jit
@@ -18,35 +22,97 @@ def solve_by_components(
     weight: FloatArray,
     gain: FloatArray,
     gamma: float,
+    blocks: Int32Array,
     value: FloatArray,
 ) -> None:
     """Fill `value` with the fixed point of V(u) = sum over u's edges of (gain + gamma * weight * V(target)).
 
-    Tarjan's algorithm finishes a strongly connected component only after all components it leads to, so that each
-    is solved once, with what it leads to already known. A component of several nodes is a diagonally dominant linear
-    system: banded elimination where its band is narrow (walks in a space of low dimension), Gauss-Seidel sweeps,
-    last node of the search first, where it is not.
+    A block of few nodes is one sparse system. A large one is taken apart into its strongly connected components, each
+    solved after all those it leads to: sparse elimination where it is small, elimination in an envelope where that is
+    narrow (walks in a space of low dimension), Gauss-Seidel sweeps where it is not.
 
     Args:
         indptr: int32 (M + 1,), edges by the node they leave.
         target: int32 (E,); targets >= M are sinks.
-        weight: float64 (E,), sums to at most 1 per node.
+        weight: float64 (E,), not negative, sums to at most 1 per node.
         gain: float64 (E,).
         gamma: 0 <= gamma < 1.
+        blocks: int32 (K + 1,): block k is the nodes `blocks[k]:blocks[k + 1]`; no edge leads to another block.
         value: float64 (at least M,): read where a node has no edges or is a sink, written elsewhere.
     """
-    num_nodes = len(indptr) - 1
-    found = np.full(num_nodes, -1, np.int64)  # order of discovery
-    low = np.zeros(num_nodes, np.int64)
-    on_stack = np.zeros(num_nodes, np.bool_)
-    stack = np.empty(num_nodes, np.int32)
-    path = np.empty(num_nodes, np.int32)
-    next_edge = indptr[:-1].copy()
-    place = np.full(num_nodes, -1, np.int32)  # position within the component being solved
-    clock, height = 0, 0
+    everyone = np.arange(len(indptr) - 1).astype(np.int32)
+    whole = np.zeros(2, np.int32)
+    place = np.full(len(indptr) - 1, -1, np.int32)  # position within the system being solved
+    largest = 0
+    for block in range(len(blocks) - 1):
+        largest = max(largest, min(SMALL, blocks[block + 1] - blocks[block]))
+    words = (largest + 63) // 64
+    matrix = np.zeros((largest, largest))
+    after = np.zeros((largest, words), np.uint64)
+    before = np.zeros((largest, words), np.uint64)
+    right = np.empty(largest)
+    values = np.empty(largest)
+    work = np.empty((4, max(largest, BUCKETS)), np.int32)
     # Sweeps that shrink an error of 1 to the tolerance, each by gamma.
     sweeps = 1.0 if gamma <= 0.0 else np.ceil(np.log(TOLERANCE * (1.0 - gamma)) / np.log(gamma)) + 1.0
 
+    for block in range(len(blocks) - 1):
+        begin, end = blocks[block], blocks[block + 1]
+        nodes = everyone[begin:end]
+        offsets = whole
+        whole[1] = end - begin
+        if end - begin > SMALL:
+            offsets = _components(nodes, indptr, target)
+        for c in range(len(offsets) - 1):
+            members = nodes[offsets[c] : offsets[c + 1]]
+            size = len(members)
+            if size > SMALL:
+                members = _by_breadth(members, indptr, target, place)
+            else:
+                for i in range(size):
+                    place[members[i]] = i
+            if size <= SMALL:
+                for i in range(size):
+                    node = members[i]
+                    known = 0.0
+                    for e in range(indptr[node], indptr[node + 1]):
+                        known += gain[e]
+                        v = target[e]
+                        if v < len(place) and place[v] >= 0 and indptr[v] < indptr[v + 1]:
+                            j = place[v]
+                            matrix[i, j] += gamma * weight[e]
+                            after[i, j >> 6] |= ONE << (np.uint64(j) & LOW)
+                            before[j, i >> 6] |= ONE << (np.uint64(i) & LOW)
+                        else:
+                            known += gamma * weight[e] * value[v]
+                    right[i] = known
+                eliminate(size, (size + 63) // 64, matrix, after, before, right, work, values)
+                for i in range(size):
+                    if indptr[members[i]] < indptr[members[i] + 1]:
+                        value[members[i]] = right[i]
+            elif not _eliminate_envelope(members, indptr, target, weight, gain, gamma, place, value, sweeps):
+                _sweep(members, indptr, target, weight, gain, gamma, value)
+            for i in range(size):
+                place[members[i]] = -1
+
+
+@jit
+def _components(nodes: Int32Array, indptr: Int32Array, target: Int32Array) -> Int32Array:
+    """Reorder `nodes`, a contiguous range, by strongly connected component, each after all those it leads to.
+
+    Tarjan's algorithm, without recursion. Returns int32 (C + 1,): component c is
+    `nodes[offsets[c]:offsets[c + 1]]`, the last node of the search first.
+    """
+    num_nodes = len(nodes)
+    base = nodes[0]
+    found = np.full(num_nodes, -1, np.int32)  # order of discovery
+    low = np.zeros(num_nodes, np.int32)
+    on_stack = np.zeros(num_nodes, np.bool_)
+    stack = np.empty(num_nodes, np.int32)
+    path = np.empty(num_nodes, np.int32)
+    next_edge = indptr[base : base + num_nodes].copy()
+    offsets = np.zeros(num_nodes + 1, np.int32)
+    clock, height, done, count = 0, 0, 0, 0
     for root in range(num_nodes):
         if found[root] >= 0:
             continue
@@ -59,10 +125,10 @@ def solve_by_components(
         on_stack[root] = True
         while depth >= 0:
             node = path[depth]
-            if next_edge[node] < indptr[node + 1]:
-                successor = target[next_edge[node]]
+            if next_edge[node] < indptr[base + node + 1]:
+                successor = target[next_edge[node]] - base
                 next_edge[node] += 1
-                if successor >= num_nodes:
+                if successor >= num_nodes:  # a sink
                     continue
                 if found[successor] < 0:
                     found[successor] = low[successor] = clock
@@ -78,54 +144,31 @@ def solve_by_components(
             depth -= 1
             if depth >= 0:
                 low[path[depth]] = min(low[path[depth]], low[node])
-            if low[node] != found[node]:
-                continue
-
-            begin = height - 1
-            while stack[begin] != node:
-                begin -= 1
-            size = height - begin
-            for k in range(begin, height):
-                on_stack[stack[k]] = False
-            if size == 1:
-                if indptr[node] < indptr[node + 1]:
-                    known, self_weight = 0.0, 0.0
-                    for e in range(indptr[node], indptr[node + 1]):
-                        known += gain[e]
-                        if target[e] == node:
-                            self_weight += weight[e]
-                        else:
-                            known += gamma * weight[e] * value[target[e]]
-                    value[node] = known / (1.0 - gamma * self_weight)
-            else:
-                members = _by_breadth(stack[begin:height], indptr, target, place)
-                band, inner_edges = 0, 0
-                for i in range(size):
-                    for e in range(indptr[members[i]], indptr[members[i] + 1]):
-                        if target[e] < num_nodes and place[target[e]] >= 0:
-                            band = max(band, abs(place[target[e]] - i))
-                            inner_edges += 1
-                if float(size) * band * band <= sweeps * inner_edges:
-                    _eliminate(members, band, indptr, target, weight, gain, gamma, place, value)
-                else:
-                    _sweep(members, indptr, target, weight, gain, gamma, value)
-                for i in range(size):
-                    place[members[i]] = -1
-            height = begin
+            if low[node] == found[node]:
+                last = -1
+                while last != node:
+                    height -= 1
+                    last = stack[height]
+                    on_stack[last] = False
+                    nodes[done] = base + last
+                    done += 1
+                count += 1
+                offsets[count] = done
+    return offsets[: count + 1].copy()
 
 
 @jit
 def _by_breadth(
     component: Int32Array, indptr: Int32Array, target: Int32Array, place: Int32Array
 ) -> Int32Array:
-    """Order a component breadth-first along its edges, from a node at its rim; fills `place`.
+    """Order a component breadth-first along its edges, from a node at its rim, and backwards; fills `place`.
 
-    Neighbours come close to each other (Cuthill and McKee), which keeps the band of the system narrow.
+    Neighbours come close to each other (Cuthill and McKee), which keeps the envelope of the system narrow.
     """
     size = len(component)
     order = np.empty(size, np.int32)
-    start = component[size - 1]
-    for attempt in range(2):
+    start = component[0]
+    for _ in range(2):
         for i in range(size):
             place[component[i]] = -2  # in the component, not yet placed
         order[0] = start
@@ -139,15 +182,16 @@ def _by_breadth(
                     place[target[e]] = tail
                     order[tail] = target[e]
                     tail += 1
-        if attempt == 0:
-            start = order[size - 1]
+        start = order[size - 1]
+    order = order[::-1].copy()
+    for i in range(size):
+        place[order[i]] = i
     return order
 
 
 @jit
-def _eliminate(
+def _eliminate_envelope(
     members: Int32Array,
-    band: int,
     indptr: Int32Array,
     target: Int32Array,
     weight: FloatArray,
@@ -155,34 +199,68 @@ def _eliminate(
     gamma: float,
     place: Int32Array,
     value: FloatArray,
-) -> None:
-    """Gaussian elimination in a band; I - gamma P is diagonally dominant, so no pivoting is needed."""
+    sweeps: float,
+) -> bool:
+    """Gaussian elimination row by row, between the first and the last column a row can come to have.
+
+    I - gamma P is diagonally dominant, so no pivoting is needed. Returns False, and does nothing, where it would be
+    slower than the sweeps or would store too much.
+    """
     size = len(members)
-    matrix = np.zeros((size, 2 * band + 1))
-    right = np.zeros(size)
+    left = np.empty(size, np.int32)
+    end = np.empty(size, np.int64)  # end of each row in `upper`
+    stored, steps, inner = 0, 0.0, 0
+    reach = 0
     for i in range(size):
-        matrix[i, band] = 1.0
+        left[i] = i
         for e in range(indptr[members[i]], indptr[members[i] + 1]):
-            right[i] += gain[e]
             if target[e] < len(place) and place[target[e]] >= 0:
-                matrix[i, band + place[target[e]] - i] -= gamma * weight[e]
-            else:
-                right[i] += gamma * weight[e] * value[target[e]]
+                left[i] = min(left[i], place[target[e]])
+                reach = max(reach, place[target[e]])
+                inner += 1
+        stored += max(reach - i, 0)
+        steps += float(i - left[i]) * max(reach - i, 0)
+        end[i] = stored
+    if stored > MOST_STORED or steps > sweeps * inner:
+        return False
+    upper = np.empty(stored)
+    pivot = np.empty(size)
+    right = np.empty(size)
+    row = np.zeros(size)
+    begin = 0
     for i in range(size):
-        reach = min(band, size - 1 - i)
-        for below in range(i + 1, i + reach + 1):
-            factor = matrix[below, band + i - below]
+        node = members[i]
+        known = 0.0
+        row[i] = 1.0
+        for e in range(indptr[node], indptr[node + 1]):
+            known += gain[e]
+            if target[e] < len(place) and place[target[e]] >= 0:
+                row[place[target[e]]] -= gamma * weight[e]
+            else:
+                known += gamma * weight[e] * value[target[e]]
+        for k in range(left[i], i):
+            factor = row[k]
             if factor != 0.0:
-                factor /= matrix[i, band]
-                shift = band - below
-                for j in range(i + 1, i + reach + 1):
-                    matrix[below, shift + j] -= factor * matrix[i, band + j - i]
-                right[below] -= factor * right[i]
+                row[k] = 0.0
+                factor /= pivot[k]
+                known -= factor * right[k]
+                first = end[k - 1] if k > 0 else 0
+                for j in range(end[k] - first):
+                    row[k + 1 + j] -= factor * upper[first + j]
+        pivot[i] = row[i]
+        right[i] = known
+        row[i] = 0.0
+        for j in range(end[i] - begin):
+            upper[begin + j] = row[i + 1 + j]
+            row[i + 1 + j] = 0.0
+        begin = end[i]
     for i in range(size - 1, -1, -1):
         total = right[i]
-        for j in range(i + 1, min(i + band, size - 1) + 1):
-            total -= matrix[i, band + j - i] * value[members[j]]
-        value[members[i]] = total / matrix[i, band]
+        first = end[i - 1] if i > 0 else 0
+        for j in range(end[i] - first):
+            total -= upper[first + j] * value[members[i + 1 + j]]
+        value[members[i]] = total / pivot[i]
+    return True
 
 
 @jit
@@ -200,7 +278,7 @@ def _sweep(
         value[members[i]] = 0.0
     while True:
         change, largest = 0.0, 0.0
-        for i in range(len(members) - 1, -1, -1):
+        for i in range(len(members)):
             node = members[i]
             known, self_weight = 0.0, 0.0
             for e in range(indptr[node], indptr[node + 1]):

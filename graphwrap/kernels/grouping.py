@@ -40,39 +40,6 @@ def rows_by_key(key: Int32Array, num_keys: int) -> tuple[Int32Array, Int32Array]
 
 
 @jit
-def edges_into(
-    target: Int32Array, num_nodes: int, source: Int32Array, cost: FloatArray
-) -> tuple[Int32Array, Int32Array, FloatArray]:
-    """Group edges by the node they lead to, in CSR form, for a search that walks them backwards.
-
-    Args:
-        target: int32 (N,) in [0, num_nodes).
-        num_nodes: number of nodes M.
-        source: int32 (N,).
-        cost: float64 (N,), or empty where costs do not matter.
-
-    Returns:
-        indptr int32 (M + 1,), and source and cost in that order: those of the edges into node v are at
-        `indptr[v]:indptr[v + 1]`.
-    """
-    indptr = np.zeros(num_nodes + 1, np.int32)
-    for i in range(len(target)):
-        indptr[target[i] + 1] += 1
-    for v in range(num_nodes):
-        indptr[v + 1] += indptr[v]
-    cursor = indptr[:-1].copy()
-    sources = np.empty(len(source), np.int32)
-    costs = np.empty(len(cost))
-    for i in range(len(target)):
-        place = cursor[target[i]]
-        cursor[target[i]] += 1
-        sources[place] = source[i]
-        if len(cost) > 0:
-            costs[place] = cost[i]
-    return indptr, sources, costs
-
-
-@jit
 def ids_within(
     indptr: Int32Array, rows: Int32Array, first: Int32Array, second: Int32Array
 ) -> tuple[Int32Array, Int32Array]:

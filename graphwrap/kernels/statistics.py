@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from graphwrap._jit import jit
 from graphwrap.kernels.grouping import BoolArray, FloatArray, Int32Array
@@ -12,6 +13,11 @@ EQUAL_WITHIN = 1e-9
 
 SMALL, LARGE = 1e-100, 1e100
 """Spreads outside these are brought to 1 before they are squared."""
+
+SMALLEST, BEST, NUMBER, TOTAL, SQUARES, LARGEST = range(
+    6
+)  # columns of what `graph_advantages` keeps per node
+MEAN, INVERSE = TOTAL, SQUARES
 
 
 @jit
@@ -109,7 +115,7 @@ def _largest_group(indptr: Int32Array) -> int:
 
 
 @jit
-def graph_rewards(
+def graph_advantages(
     distance: FloatArray,
     source: Int32Array,
     target: Int32Array,
@@ -118,8 +124,20 @@ def graph_rewards(
     from_here: bool,
     omega: float,
     factor: float,
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """GraphGPO's R^G = factor * omega ** exponent of every row.
+    order: Int32Array,
+    episode_offsets: npt.NDArray[np.int64],
+    task_episodes: tuple[Int32Array, Int32Array],
+    task_offsets: Int32Array,
+    solved: BoolArray,
+    rewards: FloatArray,
+    result: FloatArray,
+) -> None:
+    """GraphGPO's R^G = factor * omega ** exponent, and its `normalise` with `std` and without `eps` within each node.
+
+    Such a norm does not depend on a common factor, so the powers p are taken relative to the best row of each node and
+    none underflows. It is made from q = 1 - p: the best row has q = 0, so that sums of q and of its squares lose
+    nothing, and the rows need not be gathered by node. Task by task, so that all but the columns stays in the fastest
+    memory.
 
     Args:
         distance: float64 (M,).
@@ -130,82 +148,80 @@ def graph_rewards(
         from_here: d(source) is subtracted from it.
         omega: base of the power.
         factor: R^G at the goal.
-
-    Returns:
-        Exponents and R^G, float64 (N,), and the smallest exponent of the rows that leave each node, float64 (M,).
+        order: int32 (N,), rows by episode and step.
+        episode_offsets: int64 (E + 1,).
+        task_episodes: int32 (K + 1,) and (E,), the episodes of each task (CSR).
+        task_offsets: int32 (K + 1,), the nodes of task k are `task_offsets[k]:task_offsets[k + 1]`.
+        solved: bool (K,), the tasks whose rows do not get 0.
+        rewards: float64 (N,), written: R^G.
+        result: float64 (N,), written: the norm.
     """
-    exponents = np.empty(len(source))
-    rewards = np.empty(len(source))
-    smallest = np.full(len(distance), np.inf)
-    powers = np.full(256, np.nan)
-    for row in range(len(source)):
-        exponent = distance[target[row]]
-        if add_cost:
-            exponent += cost[row]
-        if from_here:
-            exponent -= distance[source[row]]
-        exponents[row] = exponent
-        rewards[row] = factor * _power(omega, exponent, powers)
-        smallest[source[row]] = min(smallest[source[row]], exponent)
-    return exponents, rewards, smallest
-
-
-@jit
-def normalise_powers(
-    exponents: FloatArray, node: Int32Array, smallest: FloatArray, counts: BoolArray, omega: float
-) -> FloatArray:
-    """`normalise` with `std` and without `eps`, of omega ** exponent among the rows of each node.
-
-    Such a norm does not depend on a common factor, so the powers p are taken relative to the best row of each node and
-    none underflows. It is made from q = 1 - p: the best row has q = 0, so that sums of q and of its squares lose
-    nothing, and the rows need not be gathered by node.
-
-    Args:
-        exponents: float64 (N,).
-        node: int32 (N,) in [0, M).
-        smallest: float64 (M,), the smallest exponent of each node.
-        counts: bool (M,), False where the result is 0.
-        omega: base of the power.
-
-    Returns:
-        float64 (N,).
-    """
-    below = np.empty(len(exponents))
-    number = np.zeros(len(smallest))
-    total = np.zeros(len(smallest))
-    squares = np.zeros(len(smallest))
-    largest = np.zeros(len(smallest))
-    powers = np.full(256, np.nan)
-    for row in range(len(exponents)):
-        u = node[row]
-        q = 1.0 - _power(omega, exponents[row] - smallest[u], powers)
-        below[row] = q
-        number[u] += 1.0
-        total[u] += q
-        squares[u] += q * q
-        largest[u] = max(largest[u], q)
-    mean, inverse = total, squares
-    for u in range(len(smallest)):
-        if number[u] < 2.0 or largest[u] <= EQUAL_WITHIN or not counts[u]:
-            mean[u], inverse[u] = 0.0, 0.0
-        else:
-            mean[u] /= number[u]
-            inverse[u] = 1.0 / np.sqrt((squares[u] - number[u] * mean[u] * mean[u]) / (number[u] - 1.0))
-    for row in range(len(exponents)):
-        below[row] = (mean[node[row]] - below[row]) * inverse[node[row]]
-    return below
-
-
-@jit
-def _power(omega: float, exponent: float, known: FloatArray) -> float:
-    """omega ** exponent; small whole exponents, those of unit costs, are computed once and kept in `known`."""
-    if 0.0 <= exponent < len(known):
-        whole = int(exponent)
-        if whole == exponent:
-            if np.isnan(known[whole]):
-                known[whole] = omega**whole
-            return known[whole]
-    return omega**exponent
+    task_start, episodes = task_episodes
+    most_nodes, most_rows = 0, 0
+    for task in range(len(solved)):
+        num_rows = 0
+        for e in range(task_start[task], task_start[task + 1]):
+            num_rows += episode_offsets[episodes[e] + 1] - episode_offsets[episodes[e]]
+        most_rows = max(most_rows, num_rows)
+        most_nodes = max(most_nodes, task_offsets[task + 1] - task_offsets[task])
+    # Unsigned, since Numba adds a test for counting from the end to every use of a signed index.
+    rows, nodes = np.empty(most_rows, np.uint32), np.empty(most_rows, np.uint32)
+    below, exponents = np.empty(most_rows), np.empty(most_rows)
+    node = np.empty((most_nodes, 6))
+    powers = omega ** np.arange(64.0)  # those of unit costs
+    for task in range(len(solved)):
+        begin, size = task_offsets[task], task_offsets[task + 1] - task_offsets[task]
+        node[:size] = 0.0
+        node[:size, SMALLEST] = np.inf
+        num_rows = 0
+        for e in range(task_start[task], task_start[task + 1]):
+            episode = episodes[e]
+            for k in range(episode_offsets[episode], episode_offsets[episode + 1]):
+                row = np.uint32(order[k])
+                u = np.uint32(source[row] - begin)
+                exponent = distance[np.uint32(target[row])]
+                if add_cost:
+                    exponent += cost[row]
+                if from_here:
+                    exponent -= distance[np.uint32(source[row])]
+                power = -1.0
+                if exponent < len(powers):
+                    whole = np.uint32(exponent)
+                    if whole == exponent:
+                        power = powers[whole]
+                if power < 0.0:
+                    power = omega**exponent
+                rewards[row] = factor * power
+                rows[num_rows], nodes[num_rows] = row, u
+                below[num_rows], exponents[num_rows] = power, exponent
+                num_rows += 1
+                node[u, SMALLEST] = min(node[u, SMALLEST], exponent)
+                node[u, BEST] = max(node[u, BEST], power)
+        if not solved[task]:
+            for i in range(num_rows):
+                result[rows[i]] = 0.0
+            continue
+        for i in range(num_rows):
+            u = nodes[i]
+            if SMALL < node[u, BEST] < LARGE:
+                q = 1.0 - below[i] / node[u, BEST]
+            else:  # the powers themselves vanish or overflow
+                q = 1.0 - omega ** (exponents[i] - node[u, SMALLEST])
+            below[i] = q
+            node[u, NUMBER] += 1.0
+            node[u, TOTAL] += q
+            node[u, SQUARES] += q * q
+            node[u, LARGEST] = max(node[u, LARGEST], q)
+        for u in range(size):
+            if node[u, NUMBER] < 2.0 or node[u, LARGEST] <= EQUAL_WITHIN:
+                node[u, MEAN] = node[u, INVERSE] = 0.0
+            else:
+                node[u, MEAN] /= node[u, NUMBER]
+                deviations = node[u, SQUARES] - node[u, NUMBER] * node[u, MEAN] ** 2
+                node[u, INVERSE] = 1.0 / np.sqrt(deviations / (node[u, NUMBER] - 1.0))
+        for i in range(num_rows):
+            u = nodes[i]
+            result[rows[i]] = (node[u, MEAN] - below[i]) * node[u, INVERSE]
 
 
 @jit

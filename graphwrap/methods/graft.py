@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from graphwrap import parameters
 from graphwrap.credit import CreditMethod, StepCredit, zeros
 from graphwrap.graph import TransitionGraph
-from graphwrap.kernels.grouping import rows_by_key
+from graphwrap.kernels.grouping import FloatArray
 from graphwrap.kernels.hops import hop_sums
 from graphwrap.kernels.statistics import largest_by_group, normalise
 from graphwrap.values import OutcomeEdges, bellman_values
@@ -48,26 +48,22 @@ class GRAFT(CreditMethod):
     def compute(self, graph: TransitionGraph) -> StepCredit:
         """Graph GAE of every row, normalised unless told otherwise."""
         t = graph.transitions
-        edges = OutcomeEdges.from_graph(graph)
-        values = bellman_values(
-            graph,
-            gamma=self.gamma,
-            action_weighting=self.action_weighting,
-            step_rewards=self.step_rewards,
-            edges=edges,
-        )
+        edges = OutcomeEdges.from_graph(graph.union)
+        values = bellman_values(graph.union, edges=edges, **self._value_parameters())
         with_failure_sink = np.append(values, 0.0)
         edge_gain = self.gamma * with_failure_sink[edges.target] - values[edges.source]
         edge_advantage = edge_gain + edges.reward if self.step_rewards else edge_gain
+        row_edge = graph.at_rows(edges.edge)
         if self.step_rewards:
-            reward = np.where(np.isnan(t.reward), edges.reward[edges.edge], t.reward)
-            step = edge_gain[edges.edge] + reward
+            reward = np.where(np.isnan(t.reward), edges.reward[row_edge], t.reward)
+            step = edge_gain[row_edge] + reward
         else:
             reward = zeros(graph)
-            step = edge_gain[edges.edge]
+            step = edge_gain[row_edge]
         if self.gamma * self.lam > 0.0:
             step = step + self._hops_ahead(graph, edges, edge_advantage)
 
+        values = graph.at_nodes(values)
         if self.normalise:
             everyone = np.ones(len(step), np.bool_)
             size = np.maximum(np.abs(values[graph.source]), np.abs(reward))
@@ -75,18 +71,28 @@ class GRAFT(CreditMethod):
             step = normalise(step, *graph.outgoing, everyone, scale, True, 0.0, True)
         return StepCredit(step, step, zeros(graph), values=values)
 
+    def node_values(self, graph: TransitionGraph) -> FloatArray:
+        """V."""
+        return graph.values(**self._value_parameters())
+
+    def _value_parameters(self) -> dict[str, Any]:
+        return {
+            "gamma": self.gamma,
+            "action_weighting": self.action_weighting,
+            "step_rewards": self.step_rewards,
+        }
+
     def _hops_ahead(self, graph: TransitionGraph, edges: OutcomeEdges, advantage: np.ndarray) -> np.ndarray:
         t = graph.transitions
-        num_nodes = graph.num_nodes
-        start = edges.target[edges.edge]
+        start = edges.target[graph.at_rows(edges.edge)]
         length = np.diff(t.episode_offsets)
         horizon = (length[t.episode] - 1 - t.step).astype(np.int32)
-        to_node = rows_by_key(start, num_nodes + 1)
         count = edges.count if self.hop_edges == "occurrences" else np.ones(len(edges.count))
         return hop_sums(
             start,
             horizon,
-            *to_node,
+            t.order,
+            graph.union.task_offsets,
             edges.indptr,
             edges.target,
             advantage,

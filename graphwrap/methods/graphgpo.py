@@ -11,8 +11,8 @@ from graphwrap import parameters
 from graphwrap.credit import CreditMethod, StepCredit
 from graphwrap.episode import episode_advantages
 from graphwrap.graph import TransitionGraph
-from graphwrap.kernels.statistics import graph_rewards, normalise, normalise_powers, weighted_sum
-from graphwrap.transitions import Outcome
+from graphwrap.kernels.grouping import FloatArray
+from graphwrap.kernels.statistics import graph_advantages, largest_by_group, normalise, weighted_sum
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,9 @@ class GraphGPO(CreditMethod):
     def compute(self, graph: TransitionGraph) -> StepCredit:
         """A^G, A^E and their weighted sum."""
         t = graph.transitions
-        exponents, rewards, smallest = graph_rewards(
+        # NumPy asks for huge pages, Numba does not: large arrays are made here.
+        rewards, step = np.empty(len(t)), np.empty(len(t))
+        graph_advantages(
             graph.distances,
             graph.source,
             graph.target,
@@ -57,18 +59,26 @@ class GraphGPO(CreditMethod):
             self.exponent == "progress",
             self.omega,
             self.r_succ,
+            t.order,
+            t.episode_offsets,
+            graph.task_episodes,
+            graph.task_offsets,
+            graph.solved,
+            rewards,
+            step,
         )
-        solved = np.zeros(t.num_tasks, np.bool_)
-        solved[t.episode_task[t.outcome == Outcome.SUCCESS]] = True
-        counts = solved[graph.node_task]
-        if self.std and self.eps == 0.0:
-            step = normalise_powers(exponents, graph.source, smallest, counts, self.omega)
-        else:
-            largest = self.r_succ * self.omega**smallest
-            member = counts[graph.source]
-            step = normalise(rewards, *graph.outgoing, member, largest, self.std, self.eps, False)
+        if not self.std or self.eps > 0.0:
+            largest = largest_by_group(rewards, graph.source, graph.num_nodes, np.ones(len(t), np.bool_))
+            step = normalise(
+                rewards, *graph.outgoing, graph.solved[t.task], largest, self.std, self.eps, False
+            )
         outcome = episode_advantages(
             graph, episode_statistics=self.episode_statistics, std=self.std, eps=self.eps
         )
         advantages = weighted_sum(self.graph_weight, step, self.episode_weight, outcome)
         return StepCredit(advantages, step, outcome, graph_rewards=rewards)
+
+    def node_values(self, graph: TransitionGraph) -> FloatArray:
+        """r_succ * omega ** d(s)."""
+        values: FloatArray = self.r_succ * self.omega**graph.distances
+        return values

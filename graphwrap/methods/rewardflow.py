@@ -11,6 +11,7 @@ from graphwrap import parameters
 from graphwrap.credit import CreditMethod, StepCredit
 from graphwrap.episode import episode_advantages
 from graphwrap.graph import TransitionGraph
+from graphwrap.kernels.grouping import FloatArray
 from graphwrap.kernels.statistics import normalise, weighted_sum
 
 
@@ -34,7 +35,7 @@ class RewardFlow(CreditMethod):
 
     def compute(self, graph: TransitionGraph) -> StepCredit:
         """Both parts and their weighted sum."""
-        values = np.where(np.isinf(graph.hops), 0.0, self.r_succ * self.gamma**graph.hops)
+        values = self.node_values(graph)
         gain = values[graph.target] - values[graph.source]
         everyone = np.ones(len(gain), np.bool_)
         scale = np.full(graph.num_nodes, self.r_succ)
@@ -44,3 +45,7 @@ class RewardFlow(CreditMethod):
         )
         advantages = weighted_sum(self.graph_weight, step, self.episode_weight, outcome)
         return StepCredit(advantages, step, outcome, values=values)
+
+    def node_values(self, graph: TransitionGraph) -> FloatArray:
+        """V."""
+        return np.where(np.isinf(graph.hops), 0.0, self.r_succ * self.gamma**graph.hops)

@@ -12,9 +12,9 @@ from gymnasium.error import ResetNeeded
 from gymnasium.utils import RecordConstructorArgs
 
 from graphwrap.credit import CreditMethod
-from graphwrap.methods import make_credit
-from graphwrap.recording.reading import Reader, check_options
-from graphwrap.recording.recorder import Recorder
+from graphwrap.recording.online import OUTCOME_REWARD
+from graphwrap.recording.options import check_options, make_recorder
+from graphwrap.recording.reading import Reader
 from graphwrap.recording.tickets import Ticket, Tickets
 from graphwrap.recording.windows import WindowCredit
 from graphwrap.states import StateKey
@@ -37,11 +37,12 @@ class CreditEnv(gymnasium.Wrapper, RecordConstructorArgs):
         success: str | Callable[..., bool | None] | None = None,
         state: StateKey | Callable[[Any, dict], Any] | None = None,
         member_noise: bool = False,
+        online: bool = False,
+        gamma: float | None = None,
     ) -> None:
-        check_options(task, group_size, success, state, member_noise)
+        check_options(task, group_size, success, state, member_noise, online, gamma)
         if find_credit_env(env) is not None:
             raise ValueError("this Env is wrapped by graphwrap.wrap already; wrap it once")
-        method = make_credit(credit)
         RecordConstructorArgs.__init__(
             self,
             credit=credit,
@@ -50,12 +51,14 @@ class CreditEnv(gymnasium.Wrapper, RecordConstructorArgs):
             success=success,
             state=state,
             member_noise=member_noise,
+            online=online,
+            gamma=gamma,
         )
         gymnasium.Wrapper.__init__(self, env)
         self._reader = Reader(env.observation_space, env.action_space, task, success, state)
         self._tickets = None if group_size is None else Tickets(int(group_size))
         self._member_noise = member_noise
-        self.recorder = Recorder(1, self._reader.states, self._reader.actions, method, group_size=group_size)
+        self.recorder = make_recorder(1, self._reader, credit, group_size, online, gamma)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -90,7 +93,7 @@ class CreditEnv(gymnasium.Wrapper, RecordConstructorArgs):
                 self.env.np_random = ticket.generator()
         elif self._reader.task != "start":
             labels = [self._reader.task_label(lambda: observation, info)]
-        self.recorder.begin([0], [self._reader.state(observation, info)], labels)
+        self.recorder.begin([0], self._reader.one_state(copy.deepcopy(observation), info), labels)
         return observation, info
 
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
@@ -112,10 +115,13 @@ class CreditEnv(gymnasium.Wrapper, RecordConstructorArgs):
             self.recorder.abort()  # interrupted in mid-step: nobody knows where the environment is
             raise
         try:
-            self._record(taken, observation, reward, terminated, truncated, info)
+            shaping = self._record(taken, observation, reward, terminated, truncated, info)
         except BaseException:
             self.recorder.abort()  # the environment has stepped, and the episode would lack that step
             raise
+        if shaping is not None:
+            info = {**info, OUTCOME_REWARD: float(reward)}
+            reward = float(reward) + float(shaping[0])
         return observation, reward, terminated, truncated, info
 
     def _record(
@@ -126,18 +132,18 @@ class CreditEnv(gymnasium.Wrapper, RecordConstructorArgs):
         terminated: bool,
         truncated: bool,
         info: dict[str, Any],
-    ) -> None:
+    ) -> np.ndarray | None:
         ended: tuple[int, ...] = ()
         successes: tuple[bool | None, ...] = ()
         if terminated or truncated:
             ended = (0,)
             successes = (self._reader.succeeded(observation, float(reward), terminated, truncated, info),)
-        self.recorder.record(
-            np.array([self._reader.action(action)]),
-            np.array([self._reader.state(observation, info)]),
-            np.array([reward], np.float64),
-            np.array([terminated], np.bool_),
-            np.array([truncated], np.bool_),
+        return self.recorder.record(
+            self._reader.one_action(action),
+            self._reader.one_state(observation, info),
+            [float(reward)],
+            [bool(terminated)],
+            [bool(truncated)],
             ended,
             successes,
         )

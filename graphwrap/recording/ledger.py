@@ -1,9 +1,8 @@
-"""Which episode runs in which environment, what task it belongs to and how it ended."""
+"""Which task every episode belongs to and how it ended."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,95 +10,142 @@ import numpy as np
 from graphwrap.data.keys import shorten, state_key
 from graphwrap.transitions import Outcome
 
-
-@dataclass(eq=False)
-class Task:
-    """A task and what its episodes have come to."""
-
-    number: int
-    label: Any  # None where the task is its start state
-    by_start: bool
-    start: int  # id of the first state of its first episode
-    first_env: int
-    started: int = 0
-    running: int = 0
-    finished: int = 0
-    abandoned: bool = False
-    scored: int = 0
-    successes: int = 0
-    total_return: float = 0.0  # of the scored episodes
-
-
-@dataclass(eq=False)
-class Episode:
-    """An episode; UNFINISHED while it runs and when it was broken off."""
-
-    number: int
-    task: Task
-    outcome: Outcome = Outcome.UNFINISHED
-    inferred: bool = False  # from the end and the return, nobody said so
-    cut: bool = False  # its first steps are no longer kept
+TASK = np.dtype(
+    [
+        ("start", np.int32),  # id of the first state of its first episode, -1 where nobody needs it
+        ("first_env", np.int32),
+        ("started", np.int32),
+        ("running", np.int32),
+        ("finished", np.int32),
+        ("scored", np.int32),
+        ("successes", np.int32),
+        ("total_return", np.float64),  # of the scored episodes
+        ("abandoned", np.bool_),  # no further member will join
+        ("by_start", np.bool_),  # the task is its first state, and has no label
+    ]
+)
+EPISODE = np.dtype(
+    [
+        ("number", np.int64),
+        ("task", np.int32),  # place in `Ledger.tasks`
+        ("outcome", np.int8),  # UNFINISHED while it runs and when it was broken off
+        ("inferred", np.bool_),  # from the end and the return, nobody said so
+        ("cut", np.bool_),  # its first steps are no longer kept
+    ]
+)
+UNKNOWN = -1
+"""Success of an episode about which nobody said anything."""
 
 
 class Ledger:
-    """The episodes of `num_envs` environments, numbered in the order they began.
+    """The tasks and episodes of some environments; episodes are numbered in the order they began.
 
     Args:
-        num_envs: Number of environments.
         group_size: Episodes that make up a task. None: as many as there are; the task is complete when none runs.
+
+    Attributes:
+        tasks: Array of `TASK`.
+        labels: The label of each task; None where the task is its first state.
+        episodes: Array of `EPISODE`, by number.
     """
 
-    def __init__(self, num_envs: int, group_size: int | None) -> None:
+    def __init__(self, group_size: int | None) -> None:
         self.group_size = group_size
-        self.running: list[Episode | None] = [None] * num_envs
-        self.episodes: dict[int, Episode] = {}
-        self.tasks: dict[Hashable, Task] = {}
+        self.tasks = np.zeros(0, TASK)
+        self.labels: list[Any] = []
+        self.episodes = np.zeros(0, EPISODE)
+        self._places: dict[Hashable, int] = {}  # of the tasks with a label, by its key
         self._next_episode = 0
-        self._next_task = 0
 
-    def begin(
-        self, envs: Sequence[int], states: Sequence[int], labels: Sequence[Any] | None, names: Any
-    ) -> None:
-        """Begin an episode in each of `envs`.
+    def enter(
+        self,
+        envs: Sequence[int],
+        labels: Sequence[Any],
+        states: np.ndarray | None = None,
+        names: Callable[[int], Any] = str,
+    ) -> np.ndarray:
+        """Let an episode of a labelled task begin in each of `envs`.
 
         Args:
-            envs: Environments, none with a running episode.
-            states: The id of each one's first state.
-            labels: The task of each one. None: the task is the first state.
+            envs: Environments.
+            labels: The task of each one.
+            states: The id of each one's first state. They are needed, and compared, where there are groups.
             names: A function that gives the state of an id, for the error.
+
+        Returns:
+            The place of each one's task, int32.
 
         Raises:
             ValueError: Members of a group start in different states; nothing has begun.
             TypeError: A label has no key.
         """
-        by_start = labels is None
-        keys = list(states) if labels is None else [state_key(label) for label in labels]
-        labels = [None] * len(envs) if labels is None else labels
+        keys = [state_key(label) for label in labels]
         if self.group_size is not None:
-            self._check_members(envs, states, keys, labels, names)
-        for env, state, key, label in zip(envs, states, keys, labels):
-            task = self.tasks.get(key)
-            if task is None:
-                task = self.tasks[key] = Task(self._next_task, label, by_start, state, env)
-                self._next_task += 1
-            task.started += 1
-            task.running += 1
-            self.running[env] = self.episodes[self._next_episode] = Episode(self._next_episode, task)
-            self._next_episode += 1
+            assert states is not None
+            self._check_members(envs, states.tolist(), keys, labels, names)
+        new: list[int] = []
+        for i, key in enumerate(keys):
+            place = len(self.labels) + len(new)
+            if self._places.setdefault(key, place) == place:
+                new.append(i)
+        if new:
+            starts = np.full(len(new), -1) if states is None else states[new]
+            self._add_tasks(starts, [envs[i] for i in new], [labels[i] for i in new], by_start=False)
+        places = np.array([self._places[key] for key in keys], np.int32)
+        self._join(places)
+        return places
+
+    def enter_by_start(self, envs: np.ndarray, states: np.ndarray) -> np.ndarray:
+        """Let an episode begin in each of `envs` whose task is its first state.
+
+        Args:
+            envs: Environments, int (B,).
+            states: The id of each one's first state, int (B,).
+
+        Returns:
+            The place of each one's task, int32 (B,).
+        """
+        starts, first, which = np.unique(states, return_index=True, return_inverse=True)
+        place_of_state = np.full(max(starts.max(initial=0), self.tasks["start"].max(initial=0)) + 1, -1)
+        known = np.flatnonzero(self.tasks["by_start"])
+        place_of_state[self.tasks["start"][known]] = known
+        places = place_of_state[starts].astype(np.int32)
+        new = np.flatnonzero(places < 0)
+        new = new[np.argsort(first[new])]
+        places[new] = np.arange(len(self.tasks), len(self.tasks) + len(new))
+        self._add_tasks(starts[new], envs[first[new]], [None] * len(new), by_start=True)
+        self._join(places[which])
+        return places[which]
+
+    def _add_tasks(self, starts: Any, envs: Any, labels: Sequence[Any], *, by_start: bool) -> None:
+        """Append tasks without episodes."""
+        added = np.zeros(len(labels), TASK)
+        added["start"], added["first_env"], added["by_start"] = starts, envs, by_start
+        self.tasks = np.concatenate([self.tasks, added])
+        self.labels.extend(labels)
+
+    def _join(self, places: np.ndarray) -> None:
+        np.add.at(self.tasks["started"], places, 1)
+        np.add.at(self.tasks["running"], places, 1)
 
     def _check_members(
         self,
         envs: Sequence[int],
-        states: Sequence[int],
+        starts: Sequence[int],
         keys: Sequence[Hashable],
         labels: Sequence[Any],
-        names: Any,
+        names: Callable[[int], Any],
     ) -> None:
         members: dict[Hashable, tuple[int, int, int]] = {}
-        for env, state, key, label in zip(envs, states, keys, labels):
-            task = self.tasks.get(key)
-            known = (state, env, 0) if task is None else (task.start, task.first_env, task.started)
-            start, first_env, started = members.get(key, known)
+        for env, state, key, label in zip(envs, starts, keys, labels):
+            if key not in members:
+                place = self._places.get(key)
+                first = (state, env, 0)
+                if place is not None:
+                    task = self.tasks[place]
+                    first = int(task["start"]), int(task["first_env"]), int(task["started"])
+                members[key] = first
+            start, first_env, started = members[key]
             if state != start:
                 raise ValueError(
                     f"members of a group must start in the same state, but of group {label!r} member 0 (env "
@@ -109,79 +155,102 @@ class Ledger:
                 )
             members[key] = (start, first_env, started + 1)
 
-    def finish(self, env: int, success: bool | None, terminated: bool, total: float) -> None:
-        """End the episode of `env`.
+    def begin(self, places: np.ndarray) -> np.ndarray:
+        """Number an episode of each of the tasks at `places`. Returns the numbers, int64."""
+        added = np.zeros(len(places), EPISODE)
+        added["number"] = np.arange(self._next_episode, self._next_episode + len(places))
+        added["task"] = places
+        added["outcome"] = Outcome.UNFINISHED
+        self._next_episode += len(places)
+        self.episodes = np.concatenate([self.episodes, added])
+        return added["number"]
+
+    def place_of(self, numbers: np.ndarray) -> np.ndarray:
+        """Return where the episodes of these numbers are in `episodes`."""
+        known = self.episodes["number"]
+        span = int(known[-1] - known[0]) + 1 if len(known) else 0
+        if span > 4 * (len(numbers) + len(known)):
+            return np.searchsorted(known, numbers)
+        place = np.zeros(span, np.int64)
+        place[known - known[:1]] = np.arange(len(known))
+        return place[numbers - known[:1]]
+
+    def distinct(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the different ones of some episodes' numbers, ascending, and the place of each number among them."""
+        place = self.place_of(numbers)
+        there = np.zeros(len(self.episodes), np.bool_)
+        there[place] = True
+        return self.episodes["number"][there], (np.cumsum(there) - 1)[place]
+
+    def finish(
+        self, numbers: np.ndarray, successes: np.ndarray, terminated: np.ndarray, totals: np.ndarray
+    ) -> None:
+        """End episodes.
 
         Args:
-            env: The environment.
-            success: Whether the episode succeeded. None: if it terminated with a positive return.
-            terminated: Whether it terminated; if not, it was truncated.
-            total: Its undiscounted return; NaN: it is unscored.
+            numbers: int64 (B,).
+            successes: Whether each succeeded, 1, 0 or `UNKNOWN`: it did if it terminated with a positive return.
+            terminated: bool (B,); an episode that did not terminate was truncated.
+            totals: Undiscounted returns (B,); NaN: the episode is unscored.
         """
-        episode = self._release(env)
-        episode.inferred = success is None
-        if success is None:
-            success = terminated and total > 0
-        episode.task.finished += 1
-        if np.isnan(total):
-            episode.outcome = Outcome.UNSCORED
-            return
-        episode.outcome = Outcome.SUCCESS if success else Outcome.FAILURE
-        episode.task.scored += 1
-        episode.task.successes += bool(success)
-        episode.task.total_return += total
+        places = self.place_of(numbers)
+        won = np.where(successes == UNKNOWN, terminated & (totals > 0), successes == 1)
+        scored = ~np.isnan(totals)
+        outcome = np.where(won, Outcome.SUCCESS, Outcome.FAILURE)
+        self.episodes["outcome"][places] = np.where(scored, outcome, Outcome.UNSCORED)
+        self.episodes["inferred"][places] = successes == UNKNOWN
+        tasks = self.episodes["task"][places]
+        np.add.at(self.tasks["finished"], tasks, 1)
+        np.add.at(self.tasks["running"], tasks, -1)
+        np.add.at(self.tasks["scored"], tasks[scored], 1)
+        np.add.at(self.tasks["successes"], tasks[scored], won[scored])
+        np.add.at(self.tasks["total_return"], tasks[scored], totals[scored])
 
-    def abort(self, env: int) -> None:
-        """Break off the episode of `env`, if one runs: it stays unfinished."""
-        if self.running[env] is not None:
-            self._release(env)
-
-    def _release(self, env: int) -> Episode:
-        episode = self.running[env]
-        if episode is None:
-            raise RuntimeError(f"env {env} has no running episode to end")
-        self.running[env] = None
-        episode.task.running -= 1
-        return episode
+    def abort(self, numbers: np.ndarray) -> None:
+        """Break off running episodes: they stay unfinished."""
+        np.add.at(self.tasks["running"], self.episodes["task"][self.place_of(numbers)], -1)
 
     def abandon(self) -> None:
         """No further member will join the groups that are open."""
-        for task in self.tasks.values():
-            task.abandoned = True
+        self.tasks["abandoned"] = True
 
-    def is_open(self, task: Task) -> bool:
-        """Whether steps to come can belong to the task."""
-        if task.running:
-            return True
-        return self.group_size is not None and not task.abandoned and task.started < self.group_size
-
-    def is_complete(self, task: Task) -> bool:
-        """Whether every member of the group has finished."""
+    @property
+    def is_open(self) -> np.ndarray:
+        """Whether steps to come can belong to each task, bool."""
+        tasks = self.tasks
         if self.group_size is None:
-            return task.finished == task.started
-        return task.finished == self.group_size
+            return tasks["running"] > 0
+        return (tasks["running"] > 0) | (~tasks["abandoned"] & (tasks["started"] < self.group_size))
+
+    @property
+    def is_complete(self) -> np.ndarray:
+        """Whether every member of each group has finished, bool."""
+        wanted = self.tasks["started"] if self.group_size is None else self.group_size
+        return self.tasks["finished"] == wanted
 
     def summary(self) -> dict[str, float]:
         """Numbers over the complete groups (NaN where there is none)."""
-        complete = [task for task in self.tasks.values() if self.is_complete(task)]
-        scored = sum(task.scored for task in complete)
+        complete = self.tasks[self.is_complete]
+        scored = int(complete["scored"].sum())
+        # Added one after the other, so that the sum does not depend on how NumPy pairs them.
+        total = float(sum(complete["total_return"].tolist()))
         return {
             "complete_groups": float(len(complete)),
-            "outcome_return": sum(task.total_return for task in complete) / scored
-            if scored
-            else float("nan"),
-            "success_rate": sum(task.successes for task in complete) / scored if scored else float("nan"),
+            "outcome_return": total / scored if scored else float("nan"),
+            "success_rate": float(complete["successes"].sum() / scored) if scored else float("nan"),
         }
 
     def forget(self, episodes: np.ndarray, states: np.ndarray) -> None:
-        """Drop the tasks that are not open and every episode but the running ones and `episodes` (numbers).
+        """Drop the tasks that are not open and every episode but `episodes` (numbers, all of open tasks).
 
         `states` maps old state ids to new ones.
         """
-        kept = set(episodes.tolist())
-        kept.update(episode.number for episode in self.running if episode is not None)
-        self.episodes = {number: self.episodes[number] for number in sorted(kept)}
-        tasks = {key: task for key, task in self.tasks.items() if self.is_open(task)}
-        for task in tasks.values():
-            task.start = int(states[task.start])
-        self.tasks = {task.start if task.by_start else key: task for key, task in tasks.items()}
+        kept = np.flatnonzero(self.is_open)
+        new = np.full(len(self.tasks), -1, np.int32)
+        new[kept] = np.arange(len(kept))
+        self.tasks = self.tasks[kept]
+        self.tasks["start"] = np.where(self.tasks["start"] < 0, -1, states[self.tasks["start"]])
+        self.labels = [self.labels[place] for place in kept.tolist()]
+        self._places = {key: int(new[place]) for key, place in self._places.items() if new[place] >= 0}
+        self.episodes = self.episodes[self.place_of(episodes)]
+        self.episodes["task"] = new[self.episodes["task"]]

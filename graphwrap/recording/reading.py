@@ -4,63 +4,26 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from gymnasium import spaces
 
 from graphwrap.data.keys import ARRAY_SPACES, shorten
-from graphwrap.states import StateKey, make_table
+from graphwrap.data.tables import ArrayTable
+from graphwrap.recording.history import HistoryTable
+from graphwrap.states import KeyTable, StateKey, make_table
 
 SUCCESS_KEYS = ("is_success", "success", "won")
 """Entries of a final step's info that say whether the episode succeeded; the first one there counts."""
 
 
-def check_options(task: Any, group_size: Any, success: Any, state: Any, member_noise: Any) -> None:
-    """Check the options of `graphwrap.wrap`.
-
-    Raises:
-        TypeError: An option has the wrong type.
-        ValueError: Options that do not go together, or a group of fewer than two.
-    """
-    if not (isinstance(task, str) or callable(task)):
-        raise TypeError(
-            "task must be 'start', 'single', the name of an info entry, or a function of (first observation, info), "
-            f"got {task!r}"
-        )
-    if not (success is None or isinstance(success, str) or callable(success)):
-        raise TypeError(
-            "success must be None, the name of an info entry, or a function of (observation, reward, terminated, "
-            f"truncated, info), got {success!r}"
-        )
-    if not (state is None or isinstance(state, StateKey) or callable(state)):
-        raise TypeError(
-            f"state must be None, a StateKey(round=...), or a function of (observation, info), got {state!r}"
-        )
-    if not isinstance(member_noise, bool):
-        raise TypeError(f"member_noise must be True or False, got {member_noise!r}")
-    if group_size is None:
-        if member_noise:
-            raise ValueError(
-                "member_noise=True is for the members of a group; give group_size too, or leave it out"
-            )
-        return
-    if isinstance(group_size, bool) or not isinstance(group_size, (int, np.integer)):
-        raise TypeError(f"group_size must be a whole number or None, got {group_size!r}")
-    if group_size < 2:
-        raise ValueError(
-            f"group_size must be at least 2, since a group of one has nothing to compare with, got {group_size}"
-        )
-    if task != "start":
-        raise ValueError(
-            f"with group_size the task of an episode is its group, so task={task!r} would be ignored; leave one of "
-            "the two out"
-        )
-
-
 class Reader:
-    """Turns observations and actions into ids, and infos into tasks and outcomes.
+    """Turns what environments return into what a `Recorder` takes, and infos into tasks and outcomes.
+
+    A *batch* holds the observations of all environments, as their vector environment returns them; the *values* made
+    of it are what the tables of ids take.
 
     Args:
         observation_space, action_space: Those of one environment.
@@ -72,47 +35,81 @@ class Reader:
     ) -> None:
         self.task = task
         self.success = success
+        self.observation_space = observation_space
+        self.action_space = action_space
         self._state: Callable[[Any, Any], Any] | None = None
+        self.states: KeyTable
         if state is None or isinstance(state, StateKey):
-            self.states = make_table(observation_space, round=state.round if state is not None else None)
+            key = state or StateKey()
+            self.states = observations = make_table(
+                observation_space, round=key.round, fingerprint_above=key.fingerprint_above
+            )
+            if key.history:
+                self.states = HistoryTable(observations, key.history)
         else:
-            self.states = make_table()
+            self.states = observations = make_table()
             self._state = state
         self.actions = make_table(action_space)
         self._warned = False
-        self._array_states = isinstance(observation_space, ARRAY_SPACES)
+        self._whole_states = isinstance(observations, ArrayTable)
+        self._whole_actions = isinstance(self.actions, ArrayTable)
         self._array_actions = isinstance(action_space, ARRAY_SPACES)
 
-    def state(self, observation: Any, info: Any) -> int:
-        """Return the id of one state."""
-        return self.states.intern_one(observation if self._state is None else self._state(observation, info))
+    @property
+    def needs_infos(self) -> bool:
+        """Whether states depend on infos."""
+        return self._state is not None
 
-    def state_batch(self, observations: Any, infos: Sequence[Any]) -> np.ndarray:
-        """Return the ids of n states, int32 (n,); `observations` is a batch (or dict or tuple of batches)."""
+    def one_state(self, observation: Any, info: Any) -> Any:
+        """Return the values of a batch of one environment."""
+        if self._state is not None:
+            return [self._state(observation, info)]
+        return self.states.stacked([observation])
+
+    def one_action(self, action: Any) -> Any:
+        """Return the values of the action of one environment."""
+        return self.actions.stacked([action])
+
+    def states_of(
+        self, batch: Any, infos: Sequence[Any], ended: Sequence[int] = (), finals: Sequence[Any] = ()
+    ) -> tuple[Any, Sequence[Any]]:
+        """Return the values of a batch, and the values of the final observations that are not in them.
+
+        Args:
+            batch: Observations of n environments.
+            infos: The info of each of them.
+            ended: Environments whose episode has ended.
+            finals: Their final observations. () where the batch holds them.
+        """
+        if self._whole_states:
+            return batch, finals
+        observations = rows(self.observation_space, batch, len(infos))
+        for env, final in zip(ended, finals):
+            observations[env] = final
+        return self._values(observations, infos), ()
+
+    def starts_of(self, batch: Any, envs: Sequence[int], infos: Sequence[Any]) -> Any:
+        """Return the values of some environments' part of a batch, given the info of each of them."""
+        if self._whole_states:
+            return parts(self.observation_space, batch, envs)
+        return self._values([row(self.observation_space, batch, env) for env in envs], infos)
+
+    def _values(self, observations: list[Any], infos: Sequence[Any]) -> list[Any]:
         if self._state is None:
-            return self.states.intern_batch(observations, len(infos))
-        values = [self._state(row(observations, i), info) for i, info in enumerate(infos)]
-        return self.states.intern_batch(values, len(values))
+            return observations
+        return [self._state(observation, infos[i]) for i, observation in enumerate(observations)]
 
-    def state_list(self, observations: Sequence[Any], infos: Sequence[Any]) -> np.ndarray:
-        """Return the ids of n states, int32 (n,); `observations` is a list of n observations."""
-        if self._state is None and self._array_states:
-            return self.states.intern_batch(np.stack(observations), len(observations))
-        return np.array([self.state(*pair) for pair in zip(observations, infos)], np.int32)
-
-    def action(self, action: Any) -> int:
-        """Return the id of one action."""
-        return self.actions.intern_one(action)
-
-    def action_batch(self, actions: Any) -> np.ndarray:
-        """Return the ids of n actions, int32 (n,)."""
+    def actions_of(self, actions: Any, n: int) -> Any:
+        """Return the values of a batch of n actions; a copy, or a list whose items stay the caller's."""
         if self._array_actions:
-            return self.actions.intern_batch(actions, len(actions))
-        return np.array([self.actions.intern_one(action) for action in actions], np.int32)
-
-    def keep_actions(self, actions: Any) -> Any:
-        """Return a copy of a batch of actions that nobody else can change."""
-        return np.array(actions) if self._array_actions else copy.deepcopy(actions)
+            return np.array(actions)
+        actions = copy.deepcopy(actions)
+        if self._whole_actions and isinstance(actions, (dict, tuple)):
+            return actions
+        if isinstance(actions, (dict, tuple)):
+            return rows(self.action_space, actions, n)
+        actions = list(actions)  # one by one, as for the sub-environments
+        return self.actions.stacked(actions) if self._whole_actions else actions
 
     def task_label(self, observation: Callable[[], Any], info: Any) -> Any:
         """Return the task of an episode, given a function that gives its first observation. Not for "start"."""
@@ -143,6 +140,25 @@ class Reader:
                 return _as_flag(f"info[{key!r}] at an episode's end is", value)
         return None
 
+    def successes(self, infos: Mapping[str, Any], ended: Sequence[int]) -> Sequence[bool | None]:
+        """Return what the final step of each of `ended` says about success, () where nothing says anything.
+
+        Args:
+            infos: Those of a Gymnasium vector environment, of the final steps. For a success that is no function.
+            ended: Environments.
+        """
+        known: dict[int, bool | None] = {}
+        for key in SUCCESS_KEYS if self.success is None else (self.success,):
+            values, mask = infos.get(key), infos.get(f"_{key}")
+            if values is None:
+                continue
+            for env in ended:
+                if known.get(env) is None and (mask is None or mask[env]):
+                    known[env] = _as_flag(f"info[{key!r}] at an episode's end is", values[env])
+        if self.success is not None and len(known) < len(ended):
+            self._warn_of_missing(infos)
+        return [known.get(env) for env in ended] if known else ()
+
     def _warn_of_missing(self, info: Any) -> None:
         if not self._warned:
             self._warned = True
@@ -168,28 +184,50 @@ def _as_flag(what: str, value: Any) -> bool | None:
     )
 
 
-def row(batch: Any, index: int) -> Any:
-    """Return a copy of one environment's part of a batch of observations."""
-    if isinstance(batch, dict):
-        return {name: row(part, index) for name, part in batch.items()}
-    if isinstance(batch, tuple):
-        return tuple(row(part, index) for part in batch)
+def row(space: spaces.Space, batch: Any, index: int) -> Any:
+    """Return a copy of one environment's part of a batch."""
+    if isinstance(space, spaces.Dict):
+        return {name: row(part, batch[name], index) for name, part in space.spaces.items()}
+    if isinstance(space, spaces.Tuple):
+        return tuple(row(part, batch[place], index) for place, part in enumerate(space.spaces))
     return copy.copy(batch[index])
 
 
-def put_row(batch: Any, index: int, observation: Any) -> None:
-    """Write one environment's observation into a batch of observations."""
-    if isinstance(batch, (dict, tuple)):
-        for name, part in batch.items() if isinstance(batch, dict) else enumerate(batch):
-            put_row(part, index, observation[name])
-    else:
-        batch[index] = observation
+def rows(space: spaces.Space, batch: Any, n: int) -> list[Any]:
+    """Return a copy of the part of each of n environments."""
+    return [row(space, batch, index) for index in range(n)]
+
+
+def parts(space: spaces.Space, batch: Any, envs: Sequence[int]) -> Any:
+    """Return a copy of some environments' part of a batch of arrays, itself such a batch."""
+    if isinstance(space, spaces.Dict):
+        return {name: parts(part, batch[name], envs) for name, part in space.spaces.items()}
+    if isinstance(space, spaces.Tuple):
+        return tuple(parts(part, batch[place], envs) for place, part in enumerate(space.spaces))
+    return np.asarray(batch)[envs]
+
+
+def put_row(space: spaces.Space, batch: Any, index: int, observation: Any) -> Any:
+    """Return the batch with one environment's part replaced: arrays in place, sequences as a new one."""
+    if isinstance(space, spaces.Dict):
+        for name, part in space.spaces.items():
+            batch[name] = put_row(part, batch[name], index, observation[name])
+        return batch
+    if isinstance(space, spaces.Tuple):
+        inner = zip(space.spaces, batch, observation)
+        return tuple(put_row(part, there, index, value) for part, there, value in inner)
+    if isinstance(batch, tuple):
+        return (*batch[:index], observation, *batch[index + 1 :])
+    batch[index] = observation
+    return batch
 
 
 def copy_batch(batch: Any) -> Any:
-    """Return a copy of a batch of observations."""
+    """Return a copy of a batch whose parts can be replaced."""
     if isinstance(batch, dict):
         return {name: copy_batch(part) for name, part in batch.items()}
     if isinstance(batch, tuple):
-        return tuple(copy_batch(part) for part in batch)
+        return tuple(
+            copy_batch(part) if isinstance(part, (np.ndarray, dict, tuple)) else part for part in batch
+        )
     return np.array(batch)

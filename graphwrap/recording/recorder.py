@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from graphwrap.credit import Credit
-from graphwrap.recording.ledger import Episode, Ledger
-from graphwrap.recording.windows import Columns, Rows, WindowCredit, to_transitions
+from graphwrap.recording.ledger import Ledger
+from graphwrap.recording.steps import StepLog
+from graphwrap.recording.windows import Rows, WindowCredit, to_transitions
 from graphwrap.states import KeyTable
 from graphwrap.transitions import Outcome, Transitions
 
@@ -51,15 +52,12 @@ class Recorder:
         self.actions = actions
         self.method = method
         self.max_context_windows = max_context_windows
-        self.ledger = Ledger(num_envs, group_size)
-        self._columns = Columns(num_envs)
+        self.ledger = Ledger(group_size)
+        self._steps = StepLog(num_envs, states, actions, self.ledger)
         self._context = Rows.empty()
         self._window = 0
-        self._idle = num_envs  # environments without a running episode
-        self._episode = np.full(num_envs, -1, np.int64)
-        self._step = np.zeros(num_envs, np.int32)
-        self._current = np.zeros(num_envs, np.int32)
-        self._return = np.zeros(num_envs)
+        self._active = np.zeros(num_envs, np.bool_)  # environments with a running episode
+        self._idle = num_envs  # how many have none
 
     @property
     def group_size(self) -> int | None:
@@ -69,7 +67,7 @@ class Recorder:
     @property
     def num_steps(self) -> int:
         """Steps T of each environment in the running window."""
-        return self._columns.length
+        return self._steps.length
 
     @property
     def num_context_steps(self) -> int:
@@ -82,91 +80,109 @@ class Recorder:
         return not self._idle
 
     @property
+    def num_idle(self) -> int:
+        """In how many environments no episode runs."""
+        return self._idle
+
+    @property
+    def active(self) -> np.ndarray:
+        """Which environments have a running episode, bool (num_envs,), a copy."""
+        return self._active.copy()
+
+    @property
     def episode_starts(self) -> np.ndarray:
         """Which rows of the running window are an episode's first step, bool (T, num_envs)."""
-        return self._columns.step[: self._columns.length] == 0
+        self._steps.settle()
+        return (self._steps["step"] == 0) & self._steps["is_step"]
 
     @property
     def action_ids(self) -> np.ndarray:
         """The ids of the running window's actions, int32 (T, num_envs)."""
-        return self._columns.action[: self._columns.length].copy()
+        return self._steps.action.copy()
 
-    def begin(self, envs: Sequence[int], states: Sequence[int], labels: Sequence[Any] | None = None) -> None:
+    def begin(self, envs: Sequence[int], starts: Any, labels: Sequence[Any] | None = None) -> None:
         """Begin an episode in each of `envs`, which have none running.
 
         Args:
-            envs: Environments.
-            states: The id of each one's first state.
+            envs: Environments, B of them.
+            starts: The first state of each one, as `KeyTable.intern_batch` takes B values; nobody else changes them.
+                None, without `group_size`: what the last row led to.
             labels: The task of each one. None: the task is the first state.
 
         Raises:
             ValueError: With `group_size`, members of a group start in different states; nothing has begun.
         """
-        self.ledger.begin(envs, states, labels, lambda state: self.states.labels[state])
-        for env, state in zip(envs, states):
-            episode = self.ledger.running[env]
-            assert episode is not None
-            self._episode[env] = episode.number
-            self._current[env] = state
-            self._step[env] = 0
-            self._return[env] = 0.0
+        tasks = None
+        if labels is not None:
+            tasks = self._enter(envs, starts, labels)
+        self._steps.begin(np.asarray(envs, np.int64), starts, tasks)
+        self._active[envs] = True
         self._idle -= len(envs)
+
+    def _enter(self, envs: Sequence[int], starts: Any, labels: Sequence[Any]) -> np.ndarray:
+        if self.group_size is None:
+            return self.ledger.enter(envs, labels)
+        states = self.states.intern_batch(starts, len(envs))
+        return self.ledger.enter(envs, labels, states, lambda state: self.states.labels[state])
 
     def record(
         self,
-        actions: np.ndarray,
-        next_states: np.ndarray,
-        rewards: np.ndarray,
-        terminated: np.ndarray,
-        truncated: np.ndarray,
+        actions: Any,
+        next_states: Any,
+        rewards: Any,
+        terminated: Any,
+        truncated: Any,
         ended: Sequence[int] = (),
         successes: Sequence[bool | None] = (),
-    ) -> None:
+        *,
+        finals: Sequence[Any] = (),
+        partly: bool = False,
+    ) -> np.ndarray | None:
         """Append one step of every environment; nothing that is passed is kept.
 
         Args:
-            actions: Ids, int (num_envs,).
-            next_states: Ids of the states the steps led to, int (num_envs,); at an episode's end its final state.
+            actions: As `KeyTable.intern_batch` takes `num_envs` values.
+            next_states: The states that the steps led to, alike.
             rewards: float (num_envs,).
             terminated: bool (num_envs,).
             truncated: bool (num_envs,).
             ended: The environments whose episode ended with this step.
             successes: For each of them whether it succeeded. None: it did if it terminated with a positive return.
+            finals: For each of them its final state, where that is not in `next_states`.
+            partly: Environments without a running episode made no step. Their row counts for nothing.
+
+        Returns:
+            None: nothing is to be added to the rewards.
 
         Raises:
             RuntimeError: An environment has no running episode; nothing is recorded.
+            TypeError, ValueError: An action or a state has no key; nothing is recorded.
         """
-        if self._idle:
-            env = self.ledger.running.index(None)
+        if self._idle and not partly:
+            env = int(np.flatnonzero(~self._active)[0])
             raise RuntimeError(
                 f"a step needs a running episode in every environment, env {env} has none: reset first"
             )
-        columns = self._columns
-        t = columns.next_row()
-        columns.episode[t] = self._episode
-        columns.step[t] = self._step
-        columns.state[t] = self._current
-        columns.next_state[t] = next_states
-        columns.action[t] = actions
-        columns.reward[t] = rewards
-        columns.terminated[t] = terminated
-        columns.truncated[t] = truncated
-        columns.length = t + 1
-        self._current[:] = next_states
-        self._step += 1
-        self._return += columns.reward[t]
-        for env, success in zip(ended, successes):
-            self.ledger.finish(env, success, bool(terminated[env]), float(self._return[env]))
-            self._idle += 1
+        is_step = self._active if self._idle else None
+        self._steps.put(
+            actions, next_states, finals, rewards, terminated, truncated, is_step, ended, successes
+        )
+        if len(ended):
+            self._active[ended] = False
+            self._idle += len(ended)
+        return None
 
     def abort(self, envs: Sequence[int] | None = None) -> None:
         """Break off the running episodes of `envs` (None: of all): they stay unfinished."""
-        before = self._idle
-        for env in range(self.num_envs) if envs is None else envs:
-            if self.ledger.running[env] is not None:
-                self.ledger.abort(env)
-                self._idle += 1
-        if self._idle > before and not self.num_steps:
+        chosen = np.arange(self.num_envs) if envs is None else np.asarray(envs, np.int64)
+        chosen = chosen[self._active[chosen]]
+        if not len(chosen):
+            return
+        self._steps.settle()
+        self.ledger.abort(self._steps.release(chosen))
+        self._active[chosen] = False
+        self._idle += len(chosen)
+        if not self.num_steps:
             self._close(Rows.empty())  # tasks that this closes are no context for episodes to come
 
     def abandon_groups(self) -> None:
@@ -198,35 +214,43 @@ class Recorder:
         if unfinished not in ("mask", "graph"):
             raise ValueError(f"unfinished must be 'mask' or 'graph', got {unfinished!r}")
         began = time.perf_counter()
-        window = self._columns.flat(self._window)
+        self._steps.settle()
+        window = self._steps.flat(self._window)
         context = self._context_of(window)
         rows = context.followed_by(window)
-        numbers, local = np.unique(rows.episode, return_inverse=True)
-        episodes = [self.ledger.episodes[number] for number in numbers.tolist()]
-        transitions = to_transitions(rows, episodes, local, self.states.labels, self.actions.labels)
+        numbers, local = self.ledger.distinct(rows.episode)
+        transitions = to_transitions(
+            rows, self.ledger, numbers, local, self.states.labels, self.actions.labels
+        )
         credit = self.method(transitions)
 
-        shape = (self._columns.length, self.num_envs)
-        finished = np.array([episode.outcome != Outcome.UNFINISHED for episode in episodes], np.bool_)
-        complete = np.array([self.ledger.is_complete(episode.task) for episode in episodes], np.bool_)
-        place = local[len(context) :].reshape(shape)
-        is_step = np.ones(shape, np.bool_)
-        mask = finished[place] if unfinished == "mask" else is_step.copy()
+        is_step = self._steps["is_step"].copy()
+        episodes = self.ledger.episodes[self.ledger.place_of(numbers)]
+        place = local[len(context) :]
+        finished = (episodes["outcome"] != Outcome.UNFINISHED)[place]
+        complete = self.ledger.is_complete[episodes["task"]][place]
+
+        def full(values: np.ndarray, otherwise: Any) -> np.ndarray:
+            array = np.full(is_step.shape, otherwise, values.dtype)
+            array[is_step] = values
+            return array
+
         arrays = {
-            "advantages": np.asarray(credit.advantages, np.float64)[len(context) :].reshape(shape).copy(),
-            "rewards": window.reward.reshape(shape),
-            "mask": mask,
+            "advantages": full(np.asarray(credit.advantages, np.float64)[len(context) :], 0.0),
+            "rewards": self._steps["reward"].copy(),
+            "mask": full(finished, False) if unfinished == "mask" else is_step.copy(),
             "is_step": is_step,
-            "episode_finished": finished[place],
-            "group_complete": complete[place],
-            "rows": np.arange(len(context), len(rows)).reshape(shape),
+            "episode_finished": full(finished, False),
+            "group_complete": full(complete, False),
+            "rows": full(np.arange(len(context), len(rows)), -1),
         }
         for array in arrays.values():
             array.flags.writeable = False
         diagnostics = dict(credit.diagnostics)
         diagnostics.update(self.ledger.summary())
         diagnostics["context_steps"] = float(len(context))
-        diagnostics["trainable_share"] = float(mask.mean()) if mask.size else float("nan")
+        trained = np.count_nonzero(arrays["mask"])
+        diagnostics["trainable_share"] = trained / len(window) if len(window) else float("nan")
         self._close(window)
         diagnostics["seconds"] = time.perf_counter() - began
         return WindowCredit(**arrays, transitions=transitions, credit=credit, diagnostics=diagnostics)
@@ -234,50 +258,51 @@ class Recorder:
     def drop_window(self) -> None:
         """Begin the next window without credit for this one; open tasks keep their steps as context."""
         if self.num_steps:
-            self._close(self._columns.flat(self._window))
+            self._steps.settle()
+            self._close(self._steps.flat(self._window))
+
+    def _tasks_of(self, rows: Rows) -> np.ndarray:
+        """int32 (N,): the place of each row's task in the ledger."""
+        return self.ledger.episodes["task"][self.ledger.place_of(rows.episode)]
 
     def _context_of(self, window: Rows) -> Rows:
         """The context rows of tasks that have a step in the window."""
         if not len(self._context):
             return self._context
-        tasks = {self.ledger.episodes[number].task for number in np.unique(window.episode).tolist()}
-        return self._context.take(self._rows_of(self._context, lambda episode: episode.task in tasks))
-
-    def _rows_of(self, rows: Rows, condition: Callable[[Episode], bool]) -> np.ndarray:
-        """bool (N,): the rows whose episode meets the condition."""
-        numbers, local = np.unique(rows.episode, return_inverse=True)
-        met = [condition(self.ledger.episodes[number]) for number in numbers.tolist()]
-        return np.array(met, np.bool_)[local]
+        present = np.zeros(len(self.ledger.tasks), np.bool_)
+        present[self._tasks_of(window)] = True
+        return self._context.take(present[self._tasks_of(self._context)])
 
     def _close(self, window: Rows) -> None:
         """Keep what the open tasks need, forget the rest, and begin the next window if this one has rows."""
+        steps = self._steps
         rows = self._context.followed_by(window)
-        rows = rows.take(self._rows_of(rows, lambda episode: self.ledger.is_open(episode.task)))
-        kept, step = self._within_bound(rows, self._window if len(window) else self._window - 1)
+        rows = rows.take(self.ledger.is_open[self._tasks_of(rows)])
+        kept, step = self._within_bound(rows, self._window if steps.length else self._window - 1)
         rows, step = rows.take(kept), step[kept]
-        running = np.array([episode is not None for episode in self.ledger.running], np.bool_)
-        starts = [task.start for task in self.ledger.tasks.values() if self.ledger.is_open(task)]
-        needed = [rows.state, rows.next_state, self._current[running], np.array(starts, np.int32)]
-
-        states = self.states.compact(np.concatenate(needed))
+        active = self._active
+        starts = self.ledger.tasks["start"][self.ledger.is_open]
+        starts = starts[starts >= 0]
+        states = self.states.compact(
+            np.concatenate([rows.state, rows.next_state, steps.current[active], starts])
+        )
         actions = self.actions.compact(rows.action)
         self._context = rows.renumbered(states, actions, step)
-        self._current[running] = states[self._current[running]]
-        self._current[~running] = 0
-        self.ledger.forget(np.unique(rows.episode), states)
-        self._columns.length = 0
-        self._window += bool(len(window))
+        steps.current[active] = states[steps.current[active]]
+        steps.current[~active] = 0
+        self.ledger.forget(np.unique(np.concatenate([rows.episode, steps.running[active]])), states)
+        self._window += bool(steps.length)
+        steps.clear()
 
     def _within_bound(self, rows: Rows, newest: int) -> tuple[np.ndarray, np.ndarray]:
         """Return (the rows that stay, their steps), and recount the running episodes that lose steps."""
-        numbers, local = np.unique(rows.episode, return_inverse=True)
+        numbers, local = self.ledger.distinct(rows.episode)
         old = rows.window <= newest - self.max_context_windows
         lost = np.bincount(local[old], minlength=len(numbers)).astype(np.int32)
-        runs = np.isin(numbers, [episode.number for episode in self.ledger.running if episode is not None])
-        kept = ~old & (runs | (lost == 0))[local]
-        for env, episode in enumerate(self.ledger.running):
-            if episode is not None and episode.number in numbers:
-                lost_steps = lost[np.searchsorted(numbers, episode.number)]
-                self._step[env] -= lost_steps
-                episode.cut = episode.cut or lost_steps > 0
+        running = self._steps.running
+        kept = ~old & (np.isin(numbers, running) | (lost == 0))[local]
+        for env in np.flatnonzero(np.isin(running, numbers[lost > 0])):
+            self._steps.next_step[env] -= lost[np.searchsorted(numbers, running[env])]
+        cut = numbers[lost > 0]
+        self.ledger.episodes["cut"][self.ledger.place_of(cut)] = True
         return kept, rows.step - lost[local]

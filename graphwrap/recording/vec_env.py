@@ -21,12 +21,13 @@ from stable_baselines3.common.vec_env import (
 )
 
 from graphwrap.credit import CreditMethod
-from graphwrap.methods import make_credit
 from graphwrap.recording.env_wrapper import CreditEnv
-from graphwrap.recording.reading import Reader, check_options, copy_batch, put_row, row
-from graphwrap.recording.recorder import Recorder
+from graphwrap.recording.online import OUTCOME_REWARD
+from graphwrap.recording.options import check_options, check_whole_groups, make_recorder
+from graphwrap.recording.reading import Reader, copy_batch, put_row, row
 from graphwrap.recording.tickets import Ticket, Tickets
 from graphwrap.recording.windows import WindowCredit
+from graphwrap.recording.workers import raise_if_worker_died
 from graphwrap.states import StateKey
 
 _SAME_OBSERVATIONS = (VecMonitor, VecCheckNan, VecVideoRecorder)  # wrappers that change no observation
@@ -57,9 +58,10 @@ class CreditVecEnv(VecEnvWrapper):
         success: str | Callable[..., bool | None] | None = None,
         state: StateKey | Callable[[Any, dict], Any] | None = None,
         member_noise: bool = False,
+        online: bool = False,
+        gamma: float | None = None,
     ) -> None:
-        check_options(task, group_size, success, state, member_noise)
-        method = make_credit(credit)
+        check_options(task, group_size, success, state, member_noise, online, gamma)
         _check_inner(venv, group_size)
         super().__init__(venv)
         self._base = venv.unwrapped
@@ -72,9 +74,7 @@ class CreditVecEnv(VecEnvWrapper):
             DummyVecEnv,
             SubprocVecEnv,
         )  # hands on arrays that it does not keep
-        self.recorder = Recorder(
-            venv.num_envs, self._reader.states, self._reader.actions, method, group_size=group_size
-        )
+        self.recorder = make_recorder(venv.num_envs, self._reader, credit, group_size, online, gamma)
 
     # Stable-Baselines3 keeps the members of the class in every wrapper, and some of them cannot be pickled.
     def __getstate__(self) -> dict[str, Any]:
@@ -123,8 +123,7 @@ class CreditVecEnv(VecEnvWrapper):
             self._tickets.next_group()
             tickets = [self._tickets.take() for _ in range(self.num_envs)]
             observations = self._seeded_reset(tickets)
-        states = self._reader.state_batch(observations, self.reset_infos)
-        self._begin(range(self.num_envs), states, observations, tickets)
+        self._begin(list(range(self.num_envs)), observations, tickets)
         return observations
 
     def _seeded_reset(self, tickets: Sequence[Ticket]) -> Any:
@@ -139,16 +138,22 @@ class CreditVecEnv(VecEnvWrapper):
                 self._give_noise(env, ticket)
         else:
             observations = copy_batch(self.venv.reset())
-            for env, ticket in enumerate(tickets):
-                self._play(env, ticket, observations)
+            self._play(range(self.num_envs), tickets, observations)
         return observations
 
-    def _play(self, env: int, ticket: Ticket, observations: Any) -> None:
-        """Reset one sub-environment with its ticket's seed and put its observation into the batch."""
-        ((observation, info),) = self.venv.env_method("reset", seed=ticket.seed, indices=[env])
-        self._give_noise(env, ticket)
-        put_row(observations, env, observation)
-        self.reset_infos[env] = info
+    def _play(self, envs: Sequence[int], tickets: Sequence[Ticket], observations: Any) -> None:
+        """Reset sub-environments with their tickets' seeds and put their observations into the batch."""
+        seeds = [ticket.seed for ticket in tickets]
+        if hasattr(self._base, "reset_envs"):  # in one call, see `graphwrap.sb3.as_vec_env`
+            results = list(zip(*self._base.reset_envs(envs, seeds)))
+        else:
+            results = [
+                self.venv.env_method("reset", seed=seed, indices=[env])[0] for env, seed in zip(envs, seeds)
+            ]
+        for env, ticket, (observation, info) in zip(envs, tickets, results):
+            self._give_noise(env, ticket)
+            put_row(self.observation_space, observations, env, observation)
+            self.reset_infos[env] = info
 
     def _give_noise(self, env: int, ticket: Ticket) -> None:
         if self._member_noise:
@@ -162,7 +167,7 @@ class CreditVecEnv(VecEnvWrapper):
         """
         if not self.recorder.is_recording:
             raise RuntimeError("step() needs a running episode in every sub-environment: call reset() first")
-        self._actions = self._reader.keep_actions(actions)
+        self._actions = self._reader.actions_of(actions, self.num_envs)
         self.venv.step_async(actions)
 
     def step_wait(self) -> Any:
@@ -172,34 +177,36 @@ class CreditVecEnv(VecEnvWrapper):
 
         Raises:
             ValueError: Members of a group start in different states.
+            RuntimeError: A worker process of the inner `VecEnv` has died.
 
         After an error nobody knows which sub-environments have stepped: what was recorded stays, the running episodes
         are unfinished.
         """
         try:
             return self._step_wait()
-        except BaseException:
+        except BaseException as error:
             self.recorder.abort()
+            raise_if_worker_died(error, self._base)
             raise
 
     def _step_wait(self) -> Any:
         observations, rewards, dones, infos = self.venv.step_wait()
         ended = np.flatnonzero(dones).tolist()
         if not ended:
-            self._record(observations, rewards, dones, dones, infos)
+            rewards = self._record(observations, rewards, dones, dones, infos)
             return observations, rewards, dones, infos
 
         finals = [infos[env]["terminal_observation"] for env in ended]
         truncated = np.zeros(self.num_envs, np.bool_)
         truncated[ended] = [bool(infos[env].get("TimeLimit.truncated", False)) for env in ended]
         terminated = np.asarray(dones, np.bool_) & ~truncated
-        successes = []
-        reached = copy_batch(observations)
-        for env, final in zip(ended, finals):
-            put_row(reached, env, final)
-            flags = bool(terminated[env]), bool(truncated[env])
-            successes.append(self._reader.succeeded(final, float(rewards[env]), *flags, infos[env]))
-        self._record(reached, rewards, terminated, truncated, infos, ended, successes)
+        successes = [
+            self._reader.succeeded(
+                final, float(rewards[env]), bool(terminated[env]), bool(truncated[env]), infos[env]
+            )
+            for env, final in zip(ended, finals)
+        ]
+        rewards = self._record(observations, rewards, terminated, truncated, infos, ended, successes, finals)
 
         tickets = []
         if self._tickets is None:
@@ -210,46 +217,51 @@ class CreditVecEnv(VecEnvWrapper):
         else:
             observations = observations if self._fresh else copy_batch(observations)
             tickets = [self._tickets.take() for _ in ended]
-            for env, ticket in zip(ended, tickets):
-                self._play(env, ticket, observations)
-        starts = [row(observations, env) for env in ended]
-        states = self._reader.state_list(starts, [self.reset_infos[env] for env in ended])
-        self._begin(ended, states, observations, tickets)
+            self._play(ended, tickets, observations)
+        self._begin(ended, observations, tickets)
         return observations, rewards, dones, infos
 
     def _record(
         self,
-        reached: Any,
+        observations: Any,
         rewards: Any,
         terminated: np.ndarray,
         truncated: np.ndarray,
         infos: Sequence[dict],
         ended: Sequence[int] = (),
         successes: Sequence[bool | None] = (),
-    ) -> None:
-        self.recorder.record(
-            self._reader.action_batch(self._actions),
-            self._reader.state_batch(reached, infos),
+        finals: Sequence[Any] = (),
+    ) -> Any:
+        """Record a step and return the rewards that the learner is to see."""
+        states, finals = self._reader.states_of(observations, infos, ended, finals)
+        shaping = self.recorder.record(
+            self._actions,
+            states,
             # DummyVecEnv hands rewards on as float32 and SubprocVecEnv as float64; recorded, they are the same.
             np.asarray(rewards, np.float32),
             terminated,
             truncated,
             ended,
             successes,
+            finals=finals,
         )
+        if shaping is None:
+            return rewards
+        for info, reward in zip(infos, rewards):
+            info[OUTCOME_REWARD] = float(reward)
+        return (rewards + shaping).astype(rewards.dtype)
 
-    def _begin(
-        self, envs: Sequence[int], states: np.ndarray, observations: Any, tickets: Sequence[Ticket]
-    ) -> None:
+    def _begin(self, envs: Sequence[int], observations: Any, tickets: Sequence[Ticket]) -> None:
+        infos = [self.reset_infos[env] for env in envs]
         labels: list[Any] | None = None
         if tickets:
             labels = [ticket.group for ticket in tickets]
         elif self._reader.task != "start":
             labels = [
-                self._reader.task_label(partial(row, observations, env), self.reset_infos[env])
-                for env in envs
+                self._reader.task_label(partial(row, self.observation_space, observations, env), info)
+                for env, info in zip(envs, infos)
             ]
-        self.recorder.begin(envs, states.tolist(), labels)
+        self.recorder.begin(envs, self._reader.starts_of(observations, envs, infos), labels)
 
     def assign_credit(self, unfinished: str = "mask") -> WindowCredit:
         """Credit the steps since the last call; arrays (T, num_envs). See `Recorder.assign_credit`."""
@@ -278,12 +290,7 @@ def _check_inner(venv: VecEnv, group_size: int | None) -> None:
         raise ValueError("the sub-environments are wrapped by graphwrap.wrap already; wrap the VecEnv alone")
     if group_size is None:
         return
-    if venv.num_envs % group_size:
-        fits = [n for n in (venv.num_envs // group_size, venv.num_envs // group_size + 1) if n]
-        raise ValueError(
-            f"num_envs must be a multiple of group_size, so that whole groups start together, got {venv.num_envs} and "
-            f"{group_size}; take {' or '.join(str(n * group_size) for n in fits)} environments, or another group_size"
-        )
+    check_whole_groups(venv.num_envs, group_size)
     monitored = [env for env, has in enumerate(venv.env_is_wrapped(Monitor)) if has]
     if monitored and not all(venv.get_attr("allow_early_resets", indices=monitored)):
         raise ValueError(

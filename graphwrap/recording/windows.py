@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from graphwrap.credit import Credit
-from graphwrap.recording.ledger import Episode
+from graphwrap.recording.ledger import Ledger
 from graphwrap.transitions import Transitions
 
 
@@ -46,7 +45,7 @@ class WindowCredit:
 class Rows:
     """Recorded steps as flat columns."""
 
-    episode: np.ndarray  # int64 (N,), the recorder's number of the episode
+    episode: np.ndarray  # int64 (N,), the ledger's number of the episode
     step: np.ndarray  # int32 (N,)
     state: np.ndarray  # int32 (N,), ids of the recorder's tables
     next_state: np.ndarray  # int32 (N,)
@@ -102,73 +101,25 @@ class Rows:
         )
 
 
-MANY_ROWS = 2**20
-"""Rows of one window above which its user is asked whether anybody closes it."""
-
-
-class Columns:
-    """Columns of shape (T, num_envs) that grow by doubling."""
-
-    def __init__(self, num_envs: int) -> None:
-        self.length = 0
-        self.episode = np.zeros((64, num_envs), np.int64)
-        self.step = np.zeros((64, num_envs), np.int32)
-        self.state = np.zeros((64, num_envs), np.int32)
-        self.next_state = np.zeros((64, num_envs), np.int32)
-        self.action = np.zeros((64, num_envs), np.int32)
-        self.reward = np.zeros((64, num_envs))
-        self.terminated = np.zeros((64, num_envs), np.bool_)
-        self.truncated = np.zeros((64, num_envs), np.bool_)
-
-    def next_row(self) -> int:
-        """Return the index of the row to write next, once there is room for it."""
-        if self.length == len(self.episode):
-            if self.episode.size >= MANY_ROWS:
-                warnings.warn(
-                    f"{self.episode.size:,} steps wait for assign_credit(), and memory grows with every further one. "
-                    "Call it, or train with callback=graphwrap.sb3.CreditCallback(); leave environments that are only "
-                    "evaluated in unwrapped",
-                    UserWarning,
-                    stacklevel=5,
-                )
-            for name, column in vars(self).items():
-                if isinstance(column, np.ndarray):
-                    setattr(self, name, np.concatenate([column, np.zeros_like(column)]))
-        return self.length
-
-    def flat(self, window: int) -> Rows:
-        """Return copies of all rows, (t, env) by t first."""
-        n = self.length
-        return Rows(
-            episode=self.episode[:n].flatten(),
-            step=self.step[:n].flatten(),
-            state=self.state[:n].flatten(),
-            next_state=self.next_state[:n].flatten(),
-            action=self.action[:n].flatten(),
-            reward=self.reward[:n].flatten(),
-            terminated=self.terminated[:n].flatten(),
-            truncated=self.truncated[:n].flatten(),
-            window=np.full(self.episode[:n].size, window, np.int64),
-        )
-
-
 def to_transitions(
-    rows: Rows, episodes: Sequence[Episode], local: np.ndarray, states: Sequence[Any], actions: Sequence[Any]
+    rows: Rows, ledger: Ledger, numbers: np.ndarray, local: np.ndarray, states: Any, actions: Sequence[Any]
 ) -> Transitions:
     """Return `rows` as transitions.
 
     Args:
         rows: N rows.
-        episodes: The episodes they belong to.
-        local: int (N,), the place of each row's episode in `episodes`.
+        ledger: Where their episodes stand.
+        numbers: The numbers of their episodes, ascending.
+        local: int (N,), the place of each row's episode in `numbers`.
         states: The labels of the state ids.
         actions: The labels of the action ids.
     """
-    tasks = {task: place for place, task in enumerate(dict.fromkeys(episode.task for episode in episodes))}
+    episodes = ledger.episodes[ledger.place_of(numbers)]
+    places, task = np.unique(episodes["task"], return_inverse=True)
     # An outcome that nobody gave is inferred again, with the warning that belongs to it, if all its rows are there.
-    outcomes = [-1 if episode.inferred and not episode.cut else episode.outcome for episode in episodes]
+    outcomes = np.where(episodes["inferred"] & ~episodes["cut"], np.int8(-1), episodes["outcome"])
     return Transitions.from_ids(
-        task=np.array([tasks[episode.task] for episode in episodes], np.int32)[local],
+        task=task.astype(np.int32)[local],
         episode=local,
         step=rows.step,
         state=rows.state,
@@ -177,9 +128,12 @@ def to_transitions(
         reward=rows.reward,
         terminated=rows.terminated,
         truncated=rows.truncated,
-        outcome=np.array(outcomes, np.int8),
-        task_labels=[states[task.start] if task.by_start else task.label for task in tasks],
-        episode_labels=np.array([episode.number for episode in episodes], np.int64),
+        outcome=outcomes,
+        task_labels=[
+            states[ledger.tasks["start"][place]] if ledger.tasks["by_start"][place] else ledger.labels[place]
+            for place in places.tolist()
+        ],
+        episode_labels=episodes["number"].copy(),
         state_labels=states,
         action_labels=actions,
     )

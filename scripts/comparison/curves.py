@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from graphwrap._files import whole_file
 from graphwrap.scripts.comparison.report import SMOOTHING, area, bootstrap, smoothed
 from graphwrap.scripts.comparison.results import Run
 
@@ -26,13 +27,13 @@ COLOURS = {
 INK, FAINT = "#333333", "#8A8A8A"
 
 
-def draw(runs: Sequence[Run], path: str | Path, env: str) -> None:
+def draw(runs: Sequence[Run], path: str | Path, title: str) -> None:
     """Draw the picture.
 
     Args:
         runs: of one comparison.
         path: image file; the suffix decides the format.
-        env: id of the environment, for the title.
+        title: of the picture.
 
     Raises:
         ImportError: matplotlib is missing; says how to get it.
@@ -58,7 +59,7 @@ def draw(runs: Sequence[Run], path: str | Path, env: str) -> None:
     _areas(right, groups, colours, names)
     seeds = sorted({len(group) for group in groups.values()})
     count = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
-    figure.text(0.06, 0.945, f"SB3 PPO on {env.rsplit('/', 1)[-1]}", size=14, weight="bold", color=INK)
+    figure.text(0.06, 0.945, title, size=14, weight="bold", color=INK)
     figure.text(
         0.06,
         0.025,
@@ -70,7 +71,8 @@ def draw(runs: Sequence[Run], path: str | Path, env: str) -> None:
         color=FAINT,
         linespacing=1.4,
     )
-    figure.savefig(path)
+    with whole_file(path) as file:
+        figure.savefig(file, format=Path(path).suffix[1:])
 
 
 def _learning_curves(

@@ -9,6 +9,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
+from graphwrap.envs.generator import LevelGenerator
 from graphwrap.envs.levels import LevelSet
 from graphwrap.recording.reading import Reader
 from graphwrap.scripts.comparison.settings import SOKOBAN, Settings
@@ -38,8 +39,8 @@ def held_out_kwargs(settings: Settings) -> dict[str, Any]:
 def held_out_starts(settings: Settings) -> list[Start]:
     """The held-out episodes of a comparison, the same for every credit and seed.
 
-    An environment with a level set plays each held-out level once (`eval_episodes` of them, spread evenly), any other
-    is reset with seeds of its own.
+    Sokoban with a level set plays each held-out level once (`eval_episodes` of them, spread evenly), with made levels
+    the first ones of the held-out split; any other environment is reset with seeds of its own.
 
     Raises:
         ValueError: a held-out level is a training level too, or there are fewer levels than asked for.
@@ -48,13 +49,23 @@ def held_out_starts(settings: Settings) -> list[Start]:
         count = HELD_OUT_SEEDS if settings.eval_episodes is None else settings.eval_episodes
         return [Start(_seed(number)) for number in range(count)]
     levels = _levels(settings.env, held_out_kwargs(settings))
-    training = {board.tobytes() for board in _levels(settings.env, settings.env_kwargs).boards}
-    shared = sum(board.tobytes() in training for board in levels.boards)
-    if shared:
-        raise ValueError(
-            f"held-out levels must not be training levels, but {shared} of the {len(levels)} levels of {levels.name} "
-            'are; give --eval-env-kwargs, such as \'{"levels": "test-levels.txt"}\''
-        )
+    training = _levels(settings.env, settings.env_kwargs)
+    advice = 'give --eval-env-kwargs, such as \'{"levels": "test-levels.txt"}\''
+    if not isinstance(levels, LevelSet):
+        if levels == training:
+            raise ValueError(
+                f"held-out levels must not be training levels, but both are {levels.name}, split {levels.split}; {advice}"
+            )
+        count = HELD_OUT_SEEDS if settings.eval_episodes is None else settings.eval_episodes
+        return [Start(_seed(level), level) for level in range(count)]
+    if isinstance(training, LevelSet):  # made ones share no wall layout with the sets of the other split
+        known = {board.tobytes() for board in training.boards}
+        shared = sum(board.tobytes() in known for board in levels.boards)
+        if shared:
+            raise ValueError(
+                f"held-out levels must not be training levels, but {shared} of the {len(levels)} levels of "
+                f"{levels.name} are; {advice}"
+            )
     count = len(levels) if settings.eval_episodes is None else settings.eval_episodes
     if count > len(levels):
         raise ValueError(
@@ -64,7 +75,7 @@ def held_out_starts(settings: Settings) -> list[Start]:
     return [Start(_seed(level), level) for level in chosen]
 
 
-def _levels(env: str, kwargs: dict[str, Any]) -> LevelSet:
+def _levels(env: str, kwargs: dict[str, Any]) -> LevelSet | LevelGenerator:
     made = gymnasium.make(env, **kwargs)
     try:
         return made.unwrapped.levels  # type: ignore[attr-defined]

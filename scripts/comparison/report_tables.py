@@ -16,6 +16,7 @@ from graphwrap.scripts.comparison.report import (
     Summary,
     interval_text,
 )
+from graphwrap.scripts.comparison.settings import title_of
 
 
 @dataclass(frozen=True)
@@ -161,7 +162,7 @@ def to_markdown(summary: Summary, about: dict[str, Any]) -> str:
         about: content of the folder's settings.json.
     """
     settings = about["settings"]
-    lines = [f"# SB3 PPO on {settings['env']} under {len(summary.credits())} credits", ""]
+    lines = [f"# {title_of(settings)} under {len(summary.credits())} credits", ""]
     lines += [f"**{note(summary)}**", ""]
     for table in tables(summary):
         lines += [f"## {table.title}", "", "| " + " | ".join(table.header) + " |"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 import re
 import shlex
 import sys
@@ -15,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from graphwrap._files import whole_file
 from graphwrap.scripts.comparison.settings import CreditSpec, Settings
 
 SETTINGS = "settings.json"
@@ -146,22 +146,66 @@ class Folder:
         )
 
     def runs(self) -> list[Run]:
-        """Every finished run, by credit in the order asked for, then by seed."""
-        from pyarrow import parquet
+        """Every finished run, by credit in the order asked for, then by seed.
 
-        order = list(json.loads((self.path / SETTINGS).read_text(encoding="utf-8"))["credits"])
-        found = []
-        for file in sorted((self.path / RUNS).glob("*.json")):
-            about = json.loads(file.read_text(encoding="utf-8"))
-            table = parquet.read_table(file.with_suffix(".parquet"))
-            curve = {name: table[name].to_numpy() for name in table.column_names}
-            spec = about["credit"]
-            found.append(Run(spec["label"], spec["title"], about["seed"], curve, about["facts"]))
+        Raises:
+            ValueError: A file holds something else; it is named.
+        """
+        credits = self.settings().get("credits")
+        if not isinstance(credits, dict):
+            raise _no_file_of_ours(self.path / SETTINGS, "it names no credits")
+        order = list(credits)
+        found = [_read_run(file) for file in sorted((self.path / RUNS).glob("*.json"))]
+        unknown = [run.credit for run in found if run.credit not in order]
+        if unknown:
+            raise _no_file_of_ours(self.path / SETTINGS, f"it lacks the credit {unknown[0]!r}")
         return sorted(found, key=lambda run: (order.index(run.credit), run.seed))
 
     def settings(self) -> dict[str, Any]:
-        """The content of settings.json."""
-        return json.loads((self.path / SETTINGS).read_text(encoding="utf-8"))
+        """The content of settings.json.
+
+        Raises:
+            ValueError: The file holds something else; it is named.
+        """
+        return _read_json(self.path / SETTINGS)
+
+
+def _no_file_of_ours(file: Path, fault: str) -> ValueError:
+    return ValueError(
+        f"{file} must be a file that graphwrap compare wrote, but {fault}; delete it, or begin anew with --overwrite"
+    )
+
+
+def _read_json(file: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise _no_file_of_ours(file, f"it is no JSON: {error}") from error
+    if not isinstance(content, dict):
+        raise _no_file_of_ours(file, "it is no JSON object")
+    return content
+
+
+def _read_run(file: Path) -> Run:
+    import pyarrow
+    from pyarrow import parquet
+
+    about = _read_json(file)
+    spec, seed, facts = (about.get(name) for name in ("credit", "seed", "facts"))
+    label, title = (spec.get(name) if isinstance(spec, dict) else None for name in ("label", "title"))
+    named = isinstance(label, str) and isinstance(title, str)
+    if not (named and type(seed) is int and isinstance(facts, dict)):
+        raise _no_file_of_ours(file, "its credit, seed or facts are missing")
+    curve = file.with_suffix(".parquet")
+    try:
+        with open(curve, "rb") as data:
+            table = parquet.read_table(data)
+    except (pyarrow.ArrowException, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:  # the disk, not the file
+            raise
+        raise _no_file_of_ours(curve, f"it is no Parquet file: {error}") from error
+    columns = {name: table[name].to_numpy() for name in table.column_names}
+    return Run(str(label), str(title), seed, columns, facts)
 
 
 def command_line(subcommand: str) -> str:
@@ -180,13 +224,11 @@ def write_parquet(path: Path, columns: dict[str, Any]) -> None:
     import pyarrow
     from pyarrow import parquet
 
-    beside = path.with_name(path.name + ".part")
-    parquet.write_table(pyarrow.table(columns), beside)
-    os.replace(beside, path)
+    with whole_file(path) as file:
+        parquet.write_table(pyarrow.table(columns), file)
 
 
 def write_bytes(path: Path, data: bytes) -> None:
     """Write a file so that `path` is either as it was or complete."""
-    beside = path.with_name(path.name + ".part")
-    beside.write_bytes(data)
-    os.replace(beside, path)
+    with whole_file(path) as file:
+        file.write(data)

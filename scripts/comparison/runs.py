@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from graphwrap.scripts.comparison.settings import CreditSpec, Settings
+from graphwrap.scripts.comparison.settings import CreditSpec, Settings, title_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -68,7 +68,7 @@ def run_comparison(plan: Plan, *, processes: int | None = None, target: float = 
     console = Console()
     settings, folder, missing = plan.settings, plan.folder, plan.missing
     console.print(
-        f"SB3 PPO on [bold]{settings.env}[/bold]: {plan.runs} runs of {settings.updates} updates, "
+        f"[bold]{title_of(asdict(settings))}[/bold]: {plan.runs} runs of {settings.updates} updates, "
         f"{settings.steps_per_update:,} steps each",
         highlight=False,
     )
@@ -180,6 +180,6 @@ def write_report(folder: Folder, console: Console, target: float) -> None:
     write_parquet(folder.path / "summary.parquet", report.summary_columns(summary))
     write_json(folder.path / "summary.json", report.summary_json(summary))
     write_bytes(folder.path / "summary.md", report_tables.to_markdown(summary, about).encode("utf-8"))
-    draw(runs, folder.path / "curves.png", about["settings"]["env"])
+    draw(runs, folder.path / "curves.png", title_of(about["settings"]))
     report_tables.to_terminal(summary, console)
     console.print("\n".join(str(folder.path / name) for name in REPORT_FILES), highlight=False)

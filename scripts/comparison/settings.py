@@ -9,10 +9,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 OUTCOME = "outcome"
-"""The credit that leaves SB3's own advantages as they are."""
+"""The credit that leaves the learner's own advantages as they are."""
+
+SB3, PPO = "sb3", "ppo"
+"""Learners: unmodified SB3 PPO, and the PPO of `graphwrap.scripts.ppo`."""
 
 SOKOBAN = "graphwrap/Sokoban-v0"
 DEMO_CREDITS = (OUTCOME, "grpo", "gigpo", "graphgpo", "graft")
+
+
+def title_of(settings: dict[str, Any]) -> str:
+    """What was compared, for headings: the learner and the environment of a folder's settings."""
+    learner = "SB3 PPO" if settings.get("learner", SB3) == SB3 else "PPO"
+    return f"{learner} on {settings['env']}"
 
 
 @dataclass(frozen=True)
@@ -41,6 +50,7 @@ class Settings:
     """Everything that decides a run but its credit and seed; equal for all runs of a comparison."""
 
     env: str = SOKOBAN
+    learner: str = SB3
     env_kwargs: dict[str, Any] = field(default_factory=dict)
     held_out_kwargs: dict[str, Any] = field(default_factory=dict)  # what the held-out environment has instead
     updates: int = 60
@@ -62,6 +72,7 @@ class Settings:
     )
 
     def __post_init__(self) -> None:
+        _require(self.learner in (SB3, PPO), "learner", f"{SB3!r} or {PPO!r}", self.learner)
         at_least = {"updates": 1, "num_envs": 2, "group_size": 2, "n_steps": 1, "epochs": 1, "batch_size": 2}
         for name, low in {**at_least, "eval_every": 0}.items():
             _require(getattr(self, name) >= low, name, f"at least {low}", getattr(self, name))
@@ -120,14 +131,16 @@ def parse_credit(text: str, usual: dict[str, Any]) -> CreditSpec:
         given[key.strip()] = _value(value.strip())
     if name == OUTCOME:
         if given:
-            raise ValueError(f"{OUTCOME!r} is SB3's own advantage and has no parameters, got {text!r}")
+            raise ValueError(
+                f"{OUTCOME!r} is the learner's own advantage and has no parameters, got {text!r}"
+            )
         return CreditSpec(name, name, {}, name)
     try:
         plain = make_credit(name)
         known = {field.name for field in dataclasses.fields(plain)}
         made = make_credit(name, **{**{key: usual[key] for key in usual if key in known}, **given})
     except (TypeError, ValueError) as error:
-        hint = f"; {OUTCOME!r} is SB3's own advantage" if "the names are" in str(error) else ""
+        hint = f"; {OUTCOME!r} is the learner's own advantage" if "the names are" in str(error) else ""
         raise ValueError(f"credit {text!r}: {error}{hint}") from None
     parameters = dataclasses.asdict(made)
     defaults = dataclasses.asdict(plain)

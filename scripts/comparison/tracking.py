@@ -9,7 +9,7 @@ from typing import Any
 from stable_baselines3.common.callbacks import BaseCallback
 
 from graphwrap.scripts.comparison.settings import Settings
-from graphwrap.scripts.comparison.training import DIAGNOSTICS, HELD_OUT
+from graphwrap.scripts.comparison.training import DIAGNOSTICS, is_evaluated, make_row
 
 NAN = float("nan")
 WINDOW = ("success_rate", "outcome_return", "seconds", "trainable_share")
@@ -73,25 +73,19 @@ class Tracker(BaseCallback):
         # Taken out, not read: what an update does not log must not look like the last one's.
         logged: dict[str, Any] = self.logger.name_to_value
         numbers = {name: logged.pop(f"credit/{name}", NAN) for name in (*WINDOW, *DIAGNOSTICS)}
-        every = self._settings.eval_every
-        evaluated = update == self._settings.updates or (every > 0 and update % every == 0)
-        row = {
-            "update": float(update),
-            "steps": float(update * self._settings.steps_per_update),
+        numbers |= {
             "success": numbers["success_rate"],
-            "outcome_return": numbers["outcome_return"],
-            "gradient_steps": float(self._gradient_steps),
-            "seconds": ended - self._began,
+            "gradient_steps": self._gradient_steps,
             "collect_seconds": self._collected - self._began,
             "credit_seconds": numbers["seconds"],
+            "seconds": ended - self._began,
             "approx_kl": logged.pop("train/approx_kl", NAN),
             "entropy": -logged.pop("train/entropy_loss", NAN),
             "value_loss": logged.pop("train/value_loss", NAN),
             "trained_share": numbers["trainable_share"] if self._masks else 1.0,
-            **{name: numbers[name] for name in DIAGNOSTICS},
-            **(self._evaluate() if evaluated else dict.fromkeys(HELD_OUT, NAN)),
         }
-        self.rows.append({name: float(value) for name, value in row.items()})
+        rates = self._evaluate() if is_evaluated(self._settings, update) else None
+        self.rows.append(make_row(self._settings, update, numbers, rates))
         if self._on_update is not None:
             self._on_update(self.rows[-1])
         self._gradient_steps = 0

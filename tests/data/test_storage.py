@@ -21,7 +21,7 @@ from graphwrap.data.codec import decode, encode
 from graphwrap.states import state_key
 
 from ..builders import COLUMNS, transitions
-from ..test_states import Move, Point, anything, family
+from .values import Move, Point, anything, family
 
 LABELS = [
     None,
@@ -284,7 +284,7 @@ def rewritten(tmp_path, **changes):
         ),
         ({"outcome": ["WON"] * 4}, "must be one of SUCCESS, FAILURE, UNFINISHED, UNSCORED, got 'WON'"),
         ({"step": [2, 0, 0, 0]}, "step 1 is missing"),
-        ({"state": ["5", None, "1", "2"]}, "must have a value in every row, got nulls"),
+        ({"state": ["5", None, "1", "2"]}, "its column state has no value in 1 rows"),
         ({"reward": [np.inf, 0.0, 0.0, 0.0]}, "reward must be finite"),
     ],
 )

@@ -15,9 +15,10 @@ from graphwrap.envs.gym_sokoban import generate_room, load_env_class
 from .boards import three_levels
 
 
-def oracle(board: np.ndarray, max_steps: int) -> Any:
-    """gym-sokoban's environment, begun on a given board."""
-    env = load_env_class()(dim_room=board.shape, max_steps=max_steps, num_boxes=1, reset=False)
+def oracle(board: np.ndarray, max_steps: int, env: Any = None) -> Any:
+    """gym-sokoban's environment, a new one or `env`, begun on a given board."""
+    if env is None:
+        env = load_env_class()(dim_room=board.shape, max_steps=max_steps, num_boxes=1, reset=False)
     env.num_boxes = int(np.isin(board, (3, 4)).sum())
     env.room_fixed = np.where(np.isin(board, (2, 3, 6)), 2, np.where(board == 0, 0, 1))
     env.room_state = np.where(board == 6, 5, board).astype(int)
@@ -104,7 +105,6 @@ def test_equal_in_every_state_of_a_room(number: int) -> None:
     room = load_levels().boards[number * 400] if number < 3 else generate_room(11, (6, 6), 2)
     start = oracle(room, 10**9)
     frontier, seen = [codes(start)], {codes(start).tobytes()}
-    ours = SokobanEnv(LevelSet("one", room[None]), obs="codes", actions="all", max_steps=10**9)
     states = 0
     while frontier:
         board = frontier.pop()
@@ -113,7 +113,7 @@ def test_equal_in_every_state_of_a_room(number: int) -> None:
         states += 1
         ours = SokobanEnv(LevelSet("one", board[None]), obs="codes", actions="all")
         for action in range(9):
-            theirs = oracle(board, 15)
+            theirs = oracle(board, 15, start)
             theirs.step(action, observation_mode="tiny_rgb_array")
             ours.reset(options={"level": 0})
             reached = ours.step(action)[0]

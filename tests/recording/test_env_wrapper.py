@@ -443,7 +443,7 @@ def test_both_ends_at_once_follow_the_inference() -> None:
     [
         ({"task": 3}, TypeError, "task must be 'start', 'single', the name of an info entry, or a function"),
         ({"success": 1}, TypeError, "success must be None, the name of an info entry, or a function"),
-        ({"state": "round"}, TypeError, r"state must be None, a StateKey\(round=...\), or a function"),
+        ({"state": "round"}, TypeError, r"state must be None, a StateKey\(...\), or a function"),
         ({"member_noise": 1}, TypeError, "member_noise must be True or False, got 1"),
         (
             {"member_noise": True},
@@ -477,14 +477,10 @@ def test_bad_seeds(seed: Any) -> None:
 
 def test_wrap_says_what_it_takes() -> None:
     with pytest.raises(
-        TypeError, match=r"an environment id \(str\), a Gymnasium Env or a .* VecEnv, got builtins.dict"
+        TypeError,
+        match=r"an environment id \(str\), a Gymnasium Env or VectorEnv, or a .* VecEnv, got builtins.dict",
     ):
         graphwrap.wrap({})
-    vector = gymnasium.make_vec("CartPole-v1", num_envs=2, vectorization_mode="sync")
-    with pytest.raises(
-        TypeError, match=r"a Gymnasium VectorEnv \(SyncVectorEnv\) is not supported.*make_vec_env"
-    ):
-        graphwrap.wrap(vector)
 
 
 def test_wrapping_a_single_env_imports_neither_torch_nor_sb3() -> None:
@@ -632,7 +628,7 @@ def test_a_group_that_lost_a_member_is_left() -> None:
         env.step(1)
     window = env.assign_credit()
     assert window.group_complete.tolist() == [False, True, True]
-    assert not env.recorder.ledger.tasks
+    assert not len(env.recorder.ledger.tasks)
 
 
 def test_a_missing_success_entry_is_named_once() -> None:

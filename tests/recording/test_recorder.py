@@ -25,7 +25,7 @@ def make_recorder(num_envs: int, method: Any = None, **settings: Any) -> Recorde
 
 
 def begin(recorder: Recorder, envs: list[int], states: list[int], labels: list | None = None) -> None:
-    recorder.begin(envs, recorder.states.intern_batch(np.array(states), len(states)).tolist(), labels)
+    recorder.begin(envs, np.array(states), labels)
 
 
 def record(
@@ -43,8 +43,8 @@ def record(
     flags[1, truncated or []] = True
     ended = np.flatnonzero(flags.any(axis=0)).tolist()
     recorder.record(
-        recorder.actions.intern_batch(np.array(actions), n),
-        recorder.states.intern_batch(np.array(next_states), n),
+        np.array(actions),
+        np.array(next_states),
         np.array(rewards),
         *flags,
         ended,
@@ -224,7 +224,7 @@ def test_memory_is_flat_over_windows() -> None:
         offset = 10**6 * seed  # every window has states and groups of its own
         states = [offset, offset, offset, offset]
         labels = [seed] * 4
-        recorder.begin(range(4), [recorder.states.intern_one(s % 1000) for s in states], labels)
+        recorder.begin(range(4), np.array(states) % 1000, labels)
         for t in range(6):
             reached = [(7 * seed + 4 * t + env) % 1000 for env in range(4)]
             record(recorder, [1, 2, 3, 4], reached, [0.0] * 4)
@@ -399,7 +399,7 @@ def test_members_that_start_differently_are_named() -> None:
         ValueError, match=r"of group 'b' member 0 \(env 2\) starts in 3 and member 1 \(env 3\) in 4"
     ):
         begin(recorder, [0, 1, 2, 3], [1, 1, 3, 4], ["a", "a", "b", "b"])
-    assert not recorder.ledger.episodes
+    assert not len(recorder.ledger.episodes)
     begin(recorder, [0], [1], ["a"])
     with pytest.raises(
         ValueError, match=r"group 'a' member 0 \(env 0\) starts in 1 and member 1 \(env 1\) in 2"
@@ -505,8 +505,8 @@ def test_results_are_read_only_copies() -> None:
     begin(recorder, [0], [0])
     rewards, flags = np.array([1.0]), np.array([True])
     recorder.record(
-        np.array([recorder.actions.intern_one(1)]),
-        np.array([recorder.states.intern_one(2)]),
+        np.array([1]),
+        np.array([2]),
         rewards,
         flags,
         np.array([False]),
@@ -564,7 +564,7 @@ def test_a_task_that_stays_open_takes_no_more_memory() -> None:
 
 
 def test_a_window_that_nobody_closes_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("graphwrap.recording.windows.MANY_ROWS", 128)
+    monkeypatch.setattr("graphwrap.recording.steps.MANY_ROWS", 128)
     recorder = make_recorder(2)
     begin(recorder, [0, 1], [0, 0])
     for _ in range(64):

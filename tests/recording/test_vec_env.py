@@ -232,11 +232,11 @@ def test_reset_leaves_no_group_waiting() -> None:
     venv.step(np.array([1, 0, 0, 1]))
     venv.step(np.array([1, 1, 1, 0]))
     venv.assign_credit()
-    assert sorted(task.label for task in venv.recorder.ledger.tasks.values()) == [0, 1]
+    assert sorted(venv.recorder.ledger.labels) == [0, 1]
     assert venv.recorder.num_context_steps == 8
     venv.reset()
     assert venv.recorder.num_context_steps == 0
-    assert [task.label for task in venv.recorder.ledger.tasks.values()] == [2]
+    assert venv.recorder.ledger.labels == [2]
 
 
 def test_seed_begins_the_same_groups_again() -> None:

@@ -30,20 +30,30 @@ def test_a_small_set() -> None:
     assert not layouts[0] & layouts[1]
 
 
-def test_the_shipped_files_begin_as_the_maker_makes_them() -> None:
+@pytest.mark.parametrize("name", ["6x6-1", "7x7-1", "7x7-2"])
+def test_the_shipped_files_begin_as_the_maker_makes_them(name: str) -> None:
     """Levels are found in one order, so a set of the same proportions is a prefix of the shipped one."""
-    for split, levels in make_levels(train=25, test=5, seed=0).items():
-        shipped = load_levels(split=split)
+    kinds: dict[str, dict] = {
+        "6x6-1": {},
+        "7x7-1": {"size": (7, 7), "min_optimal": 5, "max_optimal": 15},
+        "7x7-2": {"size": (7, 7), "boxes": 2, "min_optimal": 8, "max_optimal": 25},
+    }
+    for split, levels in make_levels(train=15, test=3, **kinds[name]).items():
+        shipped = load_levels(name, split)
         np.testing.assert_array_equal(levels.boards, shipped.boards[: len(levels)])
         np.testing.assert_array_equal(levels.optimal, shipped.optimal[: len(levels)])
 
 
 @pytest.mark.slow
 def test_the_shipped_files_byte_for_byte(tmp_path: Path) -> None:
-    for levels in make_levels().values():
-        levels.save(tmp_path / "made.txt")
-        shipped = files("graphwrap.envs") / "data" / f"{levels.name}.txt"
-        assert (tmp_path / "made.txt").read_bytes() == shipped.read_bytes()
+    """As their headers say. The larger sets take minutes and differ in the arguments only."""
+    header = load_levels(split="test").header
+    command = next(line for line in header if line.startswith("made by: graphwrap levels make "))
+    result = CliRunner().invoke(app, [*command.split()[5:], "--out", str(tmp_path)])
+    assert result.exit_code == 0, result.output
+    for split in ("train", "test"):
+        shipped = files("graphwrap.envs") / "data" / f"6x6-1-{split}.txt"
+        assert (tmp_path / f"6x6-1-{split}.txt").read_bytes() == shipped.read_bytes()
 
 
 def test_the_command_writes_the_same_bytes_each_time(tmp_path: Path) -> None:
@@ -72,7 +82,27 @@ def test_the_command_writes_the_same_bytes_each_time(tmp_path: Path) -> None:
     assert (tmp_path / "one" / "7x6-2-train.png").stat().st_size > 1000
     read = load_levels(tmp_path / "one" / "7x6-2-train.txt")
     assert read.describe()["boxes_min"] == 2
-    assert "seed 1, train 5, test 2" in "".join(read.header)
+    command = "graphwrap levels make --height 7 --width 6 --boxes 2 --train 5 --test 2 --min-optimal 4 --max-optimal 12"
+    assert f"made by: {command} --seed 1" in read.header
+
+
+def test_an_interruption_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("graphwrap.scripts.make_levels.generate_room", interrupt)
+    result = CliRunner().invoke(app, ["--out", str(tmp_path), "--train", "3"])
+    assert result.exit_code == 130
+    assert "interrupted; no half-written file is left" in result.output
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_that_cannot_be_made_is_said_first(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    result = CliRunner().invoke(app, ["--out", str(tmp_path / "file" / "levels")])
+    assert result.exit_code == 2
+    assert "graphwrap levels make: " in result.output
+    assert "levels'" in result.output
 
 
 def test_one_split_only() -> None:

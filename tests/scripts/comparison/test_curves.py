@@ -10,7 +10,7 @@ from tests.scripts.comparison.frames import NAN, comparison, run
 
 
 def test_a_picture_is_drawn(tmp_path):
-    draw(comparison(), tmp_path / "curves.png", "graphwrap/Sokoban-v0")
+    draw(comparison(), tmp_path / "curves.png", "SB3 PPO on Sokoban")
     height, width, _ = imread(tmp_path / "curves.png").shape
     assert (width, height) == (1840, 800)
 

@@ -43,6 +43,15 @@ def test_training_levels_are_no_held_out_levels():
         held_out_starts(Settings())
 
 
+def test_made_levels_have_a_split_of_their_own():
+    made = Settings(
+        env_kwargs={"levels": "generate:6x6-1"}, held_out_kwargs={"split": "test"}, eval_episodes=3
+    )
+    assert [start.level for start in held_out_starts(made)] == [0, 1, 2]
+    with pytest.raises(ValueError, match="both are generate:6x6-1, split train"):
+        held_out_starts(Settings(env_kwargs={"levels": "generate:6x6-1"}))
+
+
 def test_more_episodes_than_levels_are_refused():
     count = len(load_levels(split="test")) + 1
     with pytest.raises(ValueError, match=f"eval_episodes={count}"):

@@ -80,7 +80,10 @@ def test_given_values_win_over_usual_ones():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("graphgp", "the names are grpo, .*did you mean 'graphgpo'.*'outcome' is SB3's own advantage"),
+        (
+            "graphgp",
+            "the names are grpo, .*did you mean 'graphgpo'.*'outcome' is the learner's own advantage",
+        ),
         ("graphgpo:omega=2", r"omega=\) must be in \(0, 1\), got 2"),
         ("graphgpo:omege=0.2", "no parameter 'omege': its parameters are omega"),
         ("graphgpo:omega", "name:parameter=value, got 'graphgpo:omega'"),

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
-from gymnasium import spaces
 
-from graphwrap.agents.features import GridExtractor
 from graphwrap.scripts.comparison.settings import Settings, parse_credit
-from graphwrap.scripts.comparison.training import HELD_OUT, RunResult, check_spaces, policy_for, train_run
+from graphwrap.scripts.comparison.training import HELD_OUT, RunResult, train_run
 
 TINY = Settings(
     updates=2, num_envs=16, batch_size=48, held_out_kwargs={"split": "test"}, eval_episodes=8, eval_every=1
@@ -98,22 +97,25 @@ def test_other_environments_and_success_by_return():
     assert result.facts["held_out_episodes"] == 3
 
 
-def test_a_policy_for_every_space():
-    grid = spaces.Box(0.0, 1.0, (7, 6, 6), np.float32)
-    policy, kwargs = policy_for(grid)
-    assert (policy, kwargs["features_extractor_class"]) == ("MlpPolicy", GridExtractor)
-    assert policy_for(spaces.Box(-1.0, 1.0, (4,))) == ("MlpPolicy", {})
-    assert policy_for(spaces.Discrete(5)) == ("MlpPolicy", {})
-    assert policy_for(spaces.Box(0, 255, (96, 96, 3), np.uint8)) == ("CnnPolicy", {})
-    assert policy_for(spaces.Box(0, 6, (6, 6), np.uint8)) == ("MlpPolicy", {})
-    assert policy_for(spaces.Dict({"a": spaces.Discrete(2)})) == ("MultiInputPolicy", {})
-
-
-def test_spaces_that_ppo_cannot_learn_with_are_refused():
-    numbers, text = spaces.Discrete(2), spaces.Text(5)
-    check_spaces(spaces.Dict({"a": numbers}), numbers)
-    for observations in (text, spaces.Dict({"a": text}), spaces.Tuple([numbers])):
-        with pytest.raises(ValueError, match=r"MultiBinary observations, .*, not (Text|Tuple)"):
-            check_spaces(observations, numbers)
-    with pytest.raises(ValueError, match=r"MultiBinary actions, .*, not Dict"):
-        check_spaces(numbers, spaces.Dict({"a": numbers}))
+def test_the_ppo_loop_is_a_learner():
+    settings = replace(TINY, learner="ppo", updates=3)
+    first, second, outcome = (
+        run("graphgpo", settings=settings),
+        run("graphgpo", settings=settings),
+        run("outcome", settings=settings),
+    )
+    assert str(without_clock(first)) == str(without_clock(second))
+    assert first.facts["steps"] == 3 * 240
+    for result in (first, outcome):
+        for row in result.rows:
+            assert row["complete_groups"] >= 2
+            assert 0.0 < row["credit_seconds"] < row["seconds"]
+            assert 0.0 < row["entropy"] <= np.log(4) + 1e-6
+            assert np.isfinite([row["approx_kl"], row["value_loss"], row["held_out"]]).all()
+    assert [row["trained_share"] for row in outcome.rows] == [1.0] * 3
+    assert 0.0 < first.rows[0]["trained_share"] < 1.0
+    # Before the first update nothing differs but the credit, and the levels are those of the other learner.
+    for name in ("success", "outcome_return", "nodes", "edges"):
+        assert first.rows[0][name] == outcome.rows[0][name]
+    with pytest.raises(ValueError, match="learner must be 'sb3' or 'ppo', got 'a2c'"):
+        replace(TINY, learner="a2c")

@@ -1,25 +1,30 @@
-"""Graph credit for unmodified Stable-Baselines3 learners."""
+"""The callback that trains a learner on its recorded environment's credit."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-from gymnasium import spaces
+from stable_baselines3.common.callbacks import BaseCallback
 
-try:
-    from stable_baselines3.common.callbacks import BaseCallback
-    from stable_baselines3.common.vec_env import DummyVecEnv, VecEnvWrapper
-except ModuleNotFoundError as error:
-    raise ImportError("graphwrap.sb3 needs Stable-Baselines3: pip install 'graphwrap[sb3]'") from error
-
-from graphwrap.minibatches import MaskedGet
-from graphwrap.recording.env_wrapper import CreditEnv, find_credit_env
+from graphwrap._attributes import replaced
+from graphwrap.recording.env_wrapper import CreditEnv
 from graphwrap.recording.recorder import Recorder
 from graphwrap.recording.vec_env import CreditVecEnv
+from graphwrap.recording.windows import WindowCredit
+from graphwrap.sb3.minibatches import MaskedGet
+from graphwrap.sb3.rollouts import check_rollout, find_recording
+from graphwrap.sb3.shaping import (
+    RecomputedReturns,
+    check_potential,
+    reward_scale,
+    shaped_return,
+    shaping,
+    shaping_of_window,
+)
 
 
 class CreditCallback(BaseCallback):
@@ -34,7 +39,16 @@ class CreditCallback(BaseCallback):
 
     Every number of `WindowCredit.diagnostics` is logged as `credit/<name>`.
 
+    With `mode="reward"` the learner's own advantages stay. Each reward in its buffer becomes
+    r + gamma * Phi(s') - Phi(s), with the learner's gamma and the potential Phi that the credit method gives the states
+    of this rollout's graph, and the buffer computes returns and advantages again, with the same values. All rows are
+    trained on. For a fixed Phi this leaves the optimal policy as it was (Ng, Harada and Russell 1999). Phi(s') is 0
+    where an episode terminated, and stays where it was truncated. With `VecNormalize` Phi is multiplied by what it
+    multiplies rewards by at the rollout's end. `credit/shaped_return` is then the mean return with shaping, not
+    discounted and not normalised, beside `credit/outcome_return` of the same episodes.
+
     Args:
+        mode: What the credit replaces: "advantage", or "reward" with a method that has a potential, such as GraphGPO.
         apply: False records, resets and logs as ever, and leaves the learner's advantages, their normalisation and its
             rows alone: a baseline that differs from training on credit in nothing else.
         reset: Whether every rollout begins with a reset of the environment. "auto": with `group_size`, so that every
@@ -42,7 +56,7 @@ class CreditCallback(BaseCallback):
         unfinished: Rows of episodes that the rollout's end cuts: "mask" leaves them out, "graph" trains on the credit
             that the graph gives them.
         normalize_advantage: None switches the learner's own normalisation of advantages per minibatch off while it
-            trains on credit; "keep" leaves the learner's setting.
+            trains on credit; "keep" leaves the learner's setting, as mode "reward" always does.
         verbose: As in any callback.
 
     Raises:
@@ -52,6 +66,7 @@ class CreditCallback(BaseCallback):
     def __init__(
         self,
         *,
+        mode: str = "advantage",
         apply: bool = True,
         reset: bool | str = "auto",
         unfinished: str = "mask",
@@ -59,6 +74,8 @@ class CreditCallback(BaseCallback):
         verbose: int = 0,
     ) -> None:
         super().__init__(verbose)
+        if mode not in ("advantage", "reward"):
+            raise ValueError(f"mode must be 'advantage' or 'reward', got {mode!r}")
         if not isinstance(apply, bool):
             raise ValueError(f"apply must be True or False, got {apply!r}")
         if not (isinstance(reset, bool) or reset == "auto"):
@@ -70,19 +87,27 @@ class CreditCallback(BaseCallback):
                 "normalize_advantage must be None (off while training on credit) or 'keep', got "
                 f"{normalize_advantage!r}"
             )
+        self.mode = mode
         self.apply = apply
         self.reset = reset
         self.unfinished = unfinished
         self.normalize_advantage = normalize_advantage
         self._source: CreditEnv | CreditVecEnv | None = None
         self._warned = False
+        self._computed: RecomputedReturns | None = None
 
     @property
     def recorder(self) -> Recorder:
         """The recorder of the environment that is trained on."""
         if self._source is None:
             raise RuntimeError("CreditCallback knows its recorder once training has started")
-        return self._source.recorder
+        recorder = self._source.recorder
+        if not isinstance(recorder, Recorder):
+            raise ValueError(
+                "CreditCallback found an environment made with online=True, whose rewards hold the credit already; "
+                "leave one of the two out"
+            )
+        return recorder
 
     def _on_training_start(self) -> None:
         if self.parent is not None:
@@ -97,6 +122,9 @@ class CreditCallback(BaseCallback):
                 f"{type(model).__name__}"
             )
         self._source = find_recording(self.training_env)
+        method = self.recorder.method
+        if self.mode == "reward":
+            check_potential(method)
         if self.apply and self._switches_off():
             self.logger.info(
                 "graphwrap: normalize_advantage is off while training on credit, which is normalised by groups already"
@@ -106,11 +134,14 @@ class CreditCallback(BaseCallback):
         recorder, buffer = self.recorder, self.model.rollout_buffer  # type: ignore[attr-defined]
         broken_off = recorder.num_steps > 0 or not recorder.is_recording
         recorder.drop_window()
+        self._stop_watching()
         always = self.reset is True or (self.reset == "auto" and recorder.group_size is not None)
         if always or (self.reset == "auto" and broken_off):
             self._reset()
         if isinstance(self._source, CreditVecEnv):
             self._source.resets_after = buffer.buffer_size if always else None
+        if self.mode == "reward" and self.apply:
+            self._computed = RecomputedReturns(buffer)
 
     def _reset(self) -> None:
         model: Any = self.model
@@ -122,6 +153,7 @@ class CreditCallback(BaseCallback):
             model._last_original_obs = model.get_vec_normalize_env().get_original_obs()
 
     def _on_training_end(self) -> None:
+        self._stop_watching()
         if isinstance(self._source, CreditVecEnv):
             self._source.resets_after = None
         if not self.recorder.is_recording:
@@ -135,17 +167,43 @@ class CreditCallback(BaseCallback):
         buffer = model.rollout_buffer
         check_rollout(self.recorder, buffer, model)
         credit = self.recorder.assign_credit(self.unfinished)
+        numbers = dict(credit.diagnostics)
         valid = np.ones_like(credit.mask)
-        if self.apply:
+        if self.mode == "reward":
+            numbers["shaped_return"] = self._shape(credit)
+        elif self.apply:
             buffer.advantages[:] = credit.advantages
-            valid = credit.mask & np.isfinite(buffer.returns) & np.isfinite(buffer.advantages)
-            self._prepare_training(valid)
-        for name, value in {**credit.diagnostics, "trainable_share": float(valid.mean())}.items():
+            valid = credit.mask
+        if self.apply:
+            valid = valid & np.isfinite(buffer.returns) & np.isfinite(buffer.advantages)
+            if self.mode == "advantage" or not valid.all():
+                self._prepare_training(valid)
+        numbers["trainable_share"] = float(valid.mean())
+        for name, value in numbers.items():
             if np.isfinite(value):
                 self.logger.record(f"credit/{name}", value)
 
+    def _shape(self, credit: WindowCredit) -> float:
+        """Shape the rewards in the buffer; returns the mean shaped return."""
+        model: Any = self.model
+        graph = credit.credit.graph
+        shaped = shaping(graph, self.recorder.method.potential(graph), model.gamma)  # type: ignore[attr-defined]
+        if self._computed is not None:
+            model.rollout_buffer.rewards += reward_scale(model.env) * shaping_of_window(credit, shaped)
+            self._computed.again()
+        return shaped_return(credit, shaped)
+
+    def _stop_watching(self) -> None:
+        if self._computed is not None:
+            self._computed.stop()
+            self._computed = None
+
     def _switches_off(self) -> bool:
-        return self.normalize_advantage is None and bool(getattr(self.model, "normalize_advantage", False))
+        return (
+            self.mode == "advantage"
+            and self.normalize_advantage is None
+            and bool(getattr(self.model, "normalize_advantage", False))
+        )
 
     def _prepare_training(self, valid: np.ndarray) -> None:
         """Let the next `model.train()`, and no other, read the valid rows only."""
@@ -191,94 +249,3 @@ class CreditCallback(BaseCallback):
                 UserWarning,
                 stacklevel=2,
             )
-
-
-@contextmanager
-def replaced(target: Any, name: str, value: Any) -> Iterator[None]:
-    """Give `target` an instance attribute for the duration."""
-    had, old = name in vars(target), vars(target).get(name)
-    setattr(target, name, value)
-    try:
-        yield
-    finally:
-        if had:
-            setattr(target, name, old)
-        else:
-            delattr(target, name)
-
-
-def find_recording(env: Any) -> CreditEnv | CreditVecEnv:
-    """Return what `graphwrap.wrap` made, somewhere inside a learner's VecEnv.
-
-    Raises:
-        ValueError: There is none, or one for each of several sub-environments.
-    """
-    inner = env
-    while isinstance(inner, VecEnvWrapper):
-        if isinstance(inner, CreditVecEnv):
-            return inner
-        inner = inner.venv
-    found = [find_credit_env(sub) for sub in inner.envs] if isinstance(inner, DummyVecEnv) else [None]
-    if found == [None] * len(found):
-        raise ValueError(
-            "CreditCallback found no recorded environment: make the learner with one, "
-            "PPO('MlpPolicy', graphwrap.wrap(venv, ...))"
-        )
-    if len(found) > 1:
-        raise ValueError(
-            f"each of the {len(found)} sub-environments records on its own, so groups cannot form: wrap the VecEnv "
-            "instead, graphwrap.wrap(make_vec_env(...))"
-        )
-    assert found[0] is not None
-    return found[0]
-
-
-def check_rollout(recorder: Recorder, buffer: Any, model: Any) -> None:
-    """Check that the recorder saw exactly the steps that are in the buffer.
-
-    Raises:
-        RuntimeError: It did not. The first difference is named; nothing has changed.
-    """
-    shape = (buffer.buffer_size, buffer.n_envs)
-    recorded = (recorder.num_steps, recorder.num_envs)
-    advice = (
-        "Only the learner may step the recorded environment: give EvalCallback and other users one of their own, and "
-        "put wrappers that skip or repeat steps inside graphwrap.wrap"
-    )
-    if not recorder.num_steps:
-        raise RuntimeError(
-            "the rollout's steps were credited before this CreditCallback came to them: give learn() one "
-            "CreditCallback, and leave assign_credit() to it"
-        )
-    if shape != recorded:
-        raise RuntimeError(
-            f"the rollout has {shape[0]} steps of {shape[1]} environments, but {recorded[0]} of {recorded[1]} were "
-            f"recorded. {advice}"
-        )
-    _check_equal(recorder.episode_starts, buffer.episode_starts > 0.5, "starts of episodes", advice)
-    actions = _sent_actions(buffer.actions, model).reshape(-1, *model.action_space.shape)
-    ids = recorder.actions.intern_batch(actions, len(actions)).reshape(shape)
-    _check_equal(recorder.action_ids, ids, "actions", advice)
-
-
-def _check_equal(recorded: np.ndarray, expected: np.ndarray, what: str, advice: str) -> None:
-    if not np.array_equal(recorded, expected):
-        t, env = np.argwhere(recorded != expected)[0].tolist()
-        raise RuntimeError(
-            f"the recorded {what} differ from the rollout buffer's, first at step {t} of environment {env}. {advice}"
-        )
-
-
-def _sent_actions(actions: np.ndarray, model: Any) -> np.ndarray:
-    """Return what the learner sent to the environment for the actions in its buffer, as it computes that itself."""
-    space = model.action_space
-    if not isinstance(space, spaces.Box):
-        return actions
-    actions = actions.astype(np.float32).reshape(-1, *space.shape)
-    if model.policy.squash_output:
-        unscale: Callable[[np.ndarray], np.ndarray] = model.policy.unscale_action
-        return unscale(actions)
-    return np.clip(actions, space.low, space.high)
-
-
-__all__ = ["CreditCallback"]
