@@ -91,8 +91,11 @@ class CreditMethod(ABC):
         part = self.compute(graph)
         seconds = time.perf_counter() - started
         warn_if_useless(graph, part.advantages, stacklevel)
+        others = (part.step_advantages, part.episode_advantages, part.graph_rewards)
+        shared = any(other is not None and np.may_share_memory(part.advantages, other) for other in others)
         return Credit(
-            advantages=part.advantages.copy(),  # a caller who scales it in place leaves its parts alone
+            # A caller who scales it in place leaves its parts alone.
+            advantages=part.advantages.copy() if shared else part.advantages,
             step_advantages=part.step_advantages,
             episode_advantages=part.episode_advantages,
             graph_rewards=part.graph_rewards,

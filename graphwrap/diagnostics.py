@@ -86,8 +86,9 @@ def warn_if_useless(graph: TransitionGraph, advantages: FloatArray, stacklevel: 
     The texts hold no number of the batch, so that Python's default filter shows each of them once.
     """
     num_steps = len(graph.source)
-    _, single = _node_groups(graph.outgoing[0])
-    if single > MOSTLY_UNIQUE * num_steps:
+    many = MOSTLY_UNIQUE * num_steps
+    # Where there are fewer nodes than that, no look at them is needed.
+    if graph.num_nodes - graph.transitions.num_tasks > many and _node_groups(graph.outgoing[0])[1] > many:
         warnings.warn(
             "almost all states are unique, so steps can hardly be compared: more than 90% of the steps leave a state "
             "that no other step leaves. Use round= for floats, or state= to say what makes two states the same",

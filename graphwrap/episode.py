@@ -40,9 +40,7 @@ def episode_advantages(
     returns = np.where(scored, t.returns(), 0.0)
     scale = largest_by_group(returns, t.episode_task, t.num_tasks, scored)
     if episode_statistics == "trajectory":
-        of_episode = normalise(
-            returns, *rows_by_key(t.episode_task, t.num_tasks), scored, scale, std, eps, False
-        )
+        of_episode = normalise(returns, *graph.task_episodes, scored, scale, std, eps, False)
         return of_episode[t.episode]
     by_task = rows_by_key(t.task, t.num_tasks)
     return normalise(returns[t.episode], *by_task, scored[t.episode], scale, std, eps, False)

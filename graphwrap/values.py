@@ -8,7 +8,7 @@ import numpy as np
 
 from graphwrap.graph import TransitionGraph
 from graphwrap.kernels.components import solve_by_components
-from graphwrap.kernels.grouping import FloatArray, Int32Array, ids_within
+from graphwrap.kernels.grouping import FloatArray, Int32Array, ids_within, shares
 from graphwrap.transitions import Outcome
 
 
@@ -59,8 +59,7 @@ class OutcomeEdges:
     def weights(self, action_weighting: str) -> FloatArray:
         """float64 (E,): pi(a|u) * P(v|u,a), which sum to 1 over the edges that leave a node."""
         if action_weighting == "empirical":
-            visits = np.bincount(self.source, weights=self.count)
-            return self.count / visits[self.source]
+            return shares(self.indptr, self.count)
         tries = np.bincount(self.state_action, weights=self.count)
         source_of = np.empty(len(tries), np.int32)
         source_of[self.state_action] = self.source
@@ -78,8 +77,9 @@ def bellman_values(
 ) -> FloatArray:
     """Solve V(u) = sum_a pi(a|u) sum_v P(v|u,a) (r(u,a,v) + gamma V(v)) for all nodes of all tasks.
 
-    pi and P are the recorded frequencies. The system is solved component by component in the order in which values
-    depend on each other, to within 1e-12 of the fixed point, relative to the largest value of the component.
+    pi and P are the recorded frequencies. The values are within 1e-12 of the fixed point, relative to the largest value
+    of the component: small tasks are eliminated as they are, large ones component by component in the order in which
+    values depend on each other.
 
     Args:
         graph: the graph.
@@ -104,6 +104,6 @@ def bellman_values(
     value = np.zeros(graph.num_nodes + 1)
     if not step_rewards:
         value[graph.goal] = 1.0
-    gain = weight * edges.reward if step_rewards else np.zeros(len(weight))
+    gain = weight * edges.reward if step_rewards else np.empty(0)
     solve_by_components(edges.indptr, edges.target, weight, gain, gamma, graph.task_offsets, value)
     return value[:-1]

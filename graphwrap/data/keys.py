@@ -203,6 +203,13 @@ def canonical(array: np.ndarray, decimals: int | None) -> np.ndarray:
 def cast_array(value: Any, dtype: np.dtype, shape: tuple[int, ...] | None) -> np.ndarray:
     """Return `value` as an array of `dtype` and `shape` (None: any), or say why it is none."""
     array = to_array(value)
+    if isinstance(array, np.ma.MaskedArray):
+        if np.ma.is_masked(array):
+            raise TypeError(
+                f"a value of a space must have all its entries, got {shorten(value)} with masked ones; fill them in, "
+                "or pass state= (a function of (obs, info))"
+            )
+        array = array.data
     if array.dtype != dtype:
         if array.dtype.kind not in "biufc":
             raise TypeError(

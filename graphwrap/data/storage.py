@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import json
 import os
-import uuid
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from graphwrap._files import whole_file
 from graphwrap.data.codec import decode, encode
 from graphwrap.data.columns import intern_columns, pack_labels
 from graphwrap.transitions import Outcome, Transitions
@@ -68,17 +68,8 @@ def save(transitions: Transitions, path: str | os.PathLike[str]) -> None:
     columns["outcome"] = pa.DictionaryArray.from_arrays(pa.array(outcome), names)
     metadata = {"graphwrap": json.dumps({"format": _FORMAT})}
     table = pa.table({name: columns[name] for name in _COLUMNS}, metadata=metadata)
-    target = Path(path)
-    beside = target.with_name(f".{target.name}.{uuid.uuid4().hex}.part")
-    try:
-        with open(beside, "xb") as file:
-            pa.parquet.write_table(table, file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(beside, target)
-    except BaseException:
-        beside.unlink(missing_ok=True)
-        raise
+    with whole_file(path) as file:
+        pa.parquet.write_table(table, file)
 
 
 def load(path: str | os.PathLike[str]) -> Transitions:

@@ -15,7 +15,6 @@ MOST_STORED = 8_000_000
 """Most coefficients an elimination in an envelope may store (64 MB); beyond it the component is swept."""
 
 
-@jit
 def solve_by_components(
     indptr: Int32Array,
     target: Int32Array,
@@ -35,65 +34,90 @@ def solve_by_components(
         indptr: int32 (M + 1,), edges by the node they leave.
         target: int32 (E,); targets >= M are sinks.
         weight: float64 (E,), not negative, sums to at most 1 per node.
-        gain: float64 (E,).
+        gain: float64 (E,), or empty: all 0.
         gamma: 0 <= gamma < 1.
         blocks: int32 (K + 1,): block k is the nodes `blocks[k]:blocks[k + 1]`; no edge leads to another block.
         value: float64 (at least M,): read where a node has no edges or is a sink, written elsewhere.
     """
-    everyone = np.arange(len(indptr) - 1).astype(np.int32)
-    whole = np.zeros(2, np.int32)
-    place = np.full(len(indptr) - 1, -1, np.int32)  # position within the system being solved
-    largest = 0
-    for block in range(len(blocks) - 1):
-        largest = max(largest, min(SMALL, blocks[block + 1] - blocks[block]))
-    words = (largest + 63) // 64
-    matrix = np.zeros((largest, largest))
-    after = np.zeros((largest, words), np.uint64)
-    before = np.zeros((largest, words), np.uint64)
-    right = np.empty(largest)
-    values = np.empty(largest)
-    work = np.empty((4, max(largest, BUCKETS)), np.int32)
-    # Sweeps that shrink an error of 1 to the tolerance, each by gamma.
-    sweeps = 1.0 if gamma <= 0.0 else np.ceil(np.log(TOLERANCE * (1.0 - gamma)) / np.log(gamma)) + 1.0
+    sizes = np.diff(blocks)
+    most = int(np.minimum(sizes, SMALL).max(initial=0))
+    words = (most + 63) // 64
+    place = np.full(len(indptr) - 1, -1, np.int32)  # position of a node within the system being solved
+    system = (
+        np.zeros((most, most)),
+        np.zeros((most, words), np.uint64),
+        np.zeros((most, words), np.uint64),
+        np.empty(most),
+        np.empty((4, max(most, BUCKETS)), np.int32),
+        np.empty(most),
+    )
+    nodes = np.arange(len(indptr) - 1, dtype=np.int32)
+    _solve_small_blocks(blocks, nodes, indptr, target, weight, gain, gamma, place, value, system)
+    # A function of its own, since most batches have no large task and need not wait for its compilation.
+    for block in np.flatnonzero(sizes > SMALL):
+        members = nodes[blocks[block] : blocks[block + 1]]
+        _solve_large_block(members, indptr, target, weight, gain, gamma, place, value, system)
 
+
+@jit
+def _solve_small_blocks(  # type: ignore[no-untyped-def]
+    blocks, nodes, indptr, target, weight, gain, gamma, place, value, system
+):
     for block in range(len(blocks) - 1):
-        begin, end = blocks[block], blocks[block + 1]
-        nodes = everyone[begin:end]
-        offsets = whole
-        whole[1] = end - begin
-        if end - begin > SMALL:
-            offsets = _components(nodes, indptr, target)
-        for c in range(len(offsets) - 1):
-            members = nodes[offsets[c] : offsets[c + 1]]
-            size = len(members)
-            if size > SMALL:
-                members = _by_breadth(members, indptr, target, place)
+        if blocks[block + 1] - blocks[block] <= SMALL:
+            members = nodes[blocks[block] : blocks[block + 1]]
+            _solve_small(members, indptr, target, weight, gain, gamma, place, value, system)
+
+
+@jit
+def _solve_large_block(  # type: ignore[no-untyped-def]
+    nodes, indptr, target, weight, gain, gamma, place, value, system
+):
+    offsets = _components(nodes, indptr, target)
+    for c in range(len(offsets) - 1):
+        members = nodes[offsets[c] : offsets[c + 1]]
+        if len(members) <= SMALL:
+            _solve_small(members, indptr, target, weight, gain, gamma, place, value, system)
+            continue
+        members = _by_breadth(members, indptr, target, place)
+        if not _eliminate_envelope(members, indptr, target, weight, gain, gamma, place, value):
+            _sweep(members, indptr, target, weight, gain, gamma, value)
+        for i in range(len(members)):
+            place[members[i]] = -1
+
+
+@jit
+def _solve_small(  # type: ignore[no-untyped-def]
+    members, indptr, target, weight, gain, gamma, place, value, system
+):
+    """Solve for `members`, at most SMALL nodes; whatever else they lead to is known."""
+    matrix, after, before, right, work, values = system
+    size = len(members)
+    with_gain = len(gain) > 0
+    for i in range(size):
+        place[members[i]] = i
+    for i in range(size):
+        node = np.uint32(members[i])
+        known = 0.0
+        i_word, i_bit = i >> 6, ONE << (np.uint64(i) & LOW)
+        for e in range(indptr[node], indptr[node + 1]):
+            if with_gain:
+                known += gain[e]
+            v = np.uint32(target[e])
+            if v < len(place) and place[v] >= 0 and indptr[v] < indptr[v + 1]:
+                # Unsigned, since Numba tests every signed index for counting from the end.
+                j = np.uint32(place[v])
+                matrix[i, j] += gamma * weight[e]
+                after[i, j >> np.uint32(6)] |= ONE << (np.uint64(j) & LOW)
+                before[j, i_word] |= i_bit
             else:
-                for i in range(size):
-                    place[members[i]] = i
-            if size <= SMALL:
-                for i in range(size):
-                    node = members[i]
-                    known = 0.0
-                    for e in range(indptr[node], indptr[node + 1]):
-                        known += gain[e]
-                        v = target[e]
-                        if v < len(place) and place[v] >= 0 and indptr[v] < indptr[v + 1]:
-                            j = place[v]
-                            matrix[i, j] += gamma * weight[e]
-                            after[i, j >> 6] |= ONE << (np.uint64(j) & LOW)
-                            before[j, i >> 6] |= ONE << (np.uint64(i) & LOW)
-                        else:
-                            known += gamma * weight[e] * value[v]
-                    right[i] = known
-                eliminate(size, (size + 63) // 64, matrix, after, before, right, work, values)
-                for i in range(size):
-                    if indptr[members[i]] < indptr[members[i] + 1]:
-                        value[members[i]] = right[i]
-            elif not _eliminate_envelope(members, indptr, target, weight, gain, gamma, place, value, sweeps):
-                _sweep(members, indptr, target, weight, gain, gamma, value)
-            for i in range(size):
-                place[members[i]] = -1
+                known += gamma * weight[e] * value[v]
+        right[i] = known
+    eliminate(size, (size + 63) // 64, matrix, after, before, right, work, values)
+    for i in range(size):
+        place[members[i]] = -1
+        if indptr[members[i]] < indptr[members[i] + 1]:
+            value[members[i]] = right[i]
 
 
 @jit
@@ -199,7 +223,6 @@ def _eliminate_envelope(
     gamma: float,
     place: Int32Array,
     value: FloatArray,
-    sweeps: float,
 ) -> bool:
     """Gaussian elimination row by row, between the first and the last column a row can come to have.
 
@@ -221,6 +244,8 @@ def _eliminate_envelope(
         stored += max(reach - i, 0)
         steps += float(i - left[i]) * max(reach - i, 0)
         end[i] = stored
+    # Sweeps that shrink an error of 1 to the tolerance, each by gamma.
+    sweeps = 1.0 if gamma <= 0.0 else np.ceil(np.log(TOLERANCE * (1.0 - gamma)) / np.log(gamma)) + 1.0
     if stored > MOST_STORED or steps > sweeps * inner:
         return False
     upper = np.empty(stored)
@@ -233,7 +258,8 @@ def _eliminate_envelope(
         known = 0.0
         row[i] = 1.0
         for e in range(indptr[node], indptr[node + 1]):
-            known += gain[e]
+            if len(gain) > 0:
+                known += gain[e]
             if target[e] < len(place) and place[target[e]] >= 0:
                 row[place[target[e]]] -= gamma * weight[e]
             else:
@@ -282,7 +308,8 @@ def _sweep(
             node = members[i]
             known, self_weight = 0.0, 0.0
             for e in range(indptr[node], indptr[node + 1]):
-                known += gain[e]
+                if len(gain) > 0:
+                    known += gain[e]
                 if target[e] == node:
                     self_weight += weight[e]
                 else:

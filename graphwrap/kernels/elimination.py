@@ -46,6 +46,7 @@ def eliminate(
         work: int32 (4, n or more and 64 or more), any content.
         values: float64 (n or more,), any content.
     """
+    # Indices are unsigned, since Numba tests every signed one for counting from the end.
     order, targets, following, first = work[0], work[1], work[2], work[3]
     # Stacks of nodes by that product as it was when they were put there; it is looked up again when their turn comes.
     first[:BUCKETS] = -1
@@ -80,7 +81,7 @@ def eliminate(
             bits = after[u, w] & left[w]
             after[u, w] = bits
             while bits != 0:
-                q = (w << 6) + lowest_bit(bits)
+                q = np.uint64((w << 6) + lowest_bit(bits))
                 bits &= bits - ONE
                 targets[number] = q
                 values[number] = matrix[u, q] * factor
@@ -92,7 +93,7 @@ def eliminate(
             bits = before[u, w] & left[w]
             before[u, w] = 0
             while bits != 0:
-                p = (w << 6) + lowest_bit(bits)
+                p = np.uint64((w << 6) + lowest_bit(bits))
                 bits &= bits - ONE
                 share = matrix[p, u]
                 matrix[p, u] = 0.0
@@ -109,7 +110,7 @@ def eliminate(
             bits = after[u, w]
             after[u, w] = 0
             while bits != 0:
-                q = (w << 6) + lowest_bit(bits)
+                q = np.uint64((w << 6) + lowest_bit(bits))
                 bits &= bits - ONE
                 total += matrix[u, q] * right[q]
                 matrix[u, q] = 0.0

@@ -93,3 +93,16 @@ def ids_within(
                 ids[row] = ids[slots[slot]]
         offsets[group + 1] = count
     return ids, offsets
+
+
+@jit
+def shares(indptr: Int32Array, count: FloatArray) -> FloatArray:
+    """float64, as `count`: each entry over the sum of its group, entries `indptr[g]:indptr[g + 1]` being group g."""
+    result = np.empty(len(count))
+    for group in range(len(indptr) - 1):
+        total = 0.0
+        for k in range(indptr[group], indptr[group + 1]):
+            total += count[k]
+        for k in range(indptr[group], indptr[group + 1]):
+            result[k] = count[k] / total
+    return result

@@ -15,6 +15,9 @@ NEGLIGIBLE = 1e-16
 FOURS = 2
 """Times 256 starts: how many frontiers advance together. A bit per start in words of 64, four of them at a time."""
 
+FEW = 512
+"""Nodes of a block up to which all are looked at on every hop: finding those behind a change takes longer."""
+
 ONE = np.uint64(1)
 LOW = np.uint64(63)
 
@@ -85,7 +88,8 @@ def hop_sums(
         if horizon[row] > 0 and branches[min(start[row], num_nodes)]:
             rows[indptr[start[row]]] = row
             indptr[start[row]] += 1
-    indptr[1:] = indptr[:-1].copy()
+    for node in range(num_nodes, 0, -1):
+        indptr[node] = indptr[node - 1]
     indptr[0] = 0
     for block in range(len(blocks) - 1):
         begin, end = blocks[block], blocks[block + 1]
@@ -161,32 +165,39 @@ def _block_sums(
             starts[number] = u
             number += 1
     if number > FOURS * 256:
-        _sort_by_breadth(starts[:number], begin, end, edge_indptr, edge_target)
+        _sort_into_patches(starts[:number], begin, end, edge_indptr, edge_target)
     fours = min(FOURS, (number + 255) // 256)
     width = fours * 256
     reach = np.empty((2, size, fours, 4), np.uint64)
-    total, weight = np.empty((2, fours, 4, 64)), np.empty((2, fours, 4, 64))
+    sums = np.empty((2, width, 2))  # of the advantages and the counts in each frontier
     mean = np.empty((2, width))
     running = np.empty(width)
     changed, candidates = np.empty(size, np.int32), np.empty(size, np.int32)
     marked = np.zeros(size, np.bool_)
+    for v in range(size):
+        candidates[v] = v
     new = np.empty(4, np.uint64)
     for first in range(0, number, width):
         batch = starts[first : min(first + width, number)]
         by_horizon, by_horizon_start, by_horizon_rows = _rows_by_horizon(
             batch, begin, indptr, rows, horizon, farthest
         )
-        reach[:] = 0
-        total[:] = 0.0
-        weight[:] = 0.0
-        running[:] = 0.0
+        for parity in range(2):
+            for u in range(size):
+                for f in range(fours):
+                    for w in range(4):
+                        reach[parity, u, f, w] = 0
+            for i in range(width):
+                sums[parity, i, 0] = sums[parity, i, 1] = 0.0
+        for i in range(width):
+            running[i] = 0.0
         num_changed = len(batch)
         for i in range(len(batch)):
             u = batch[i]
             changed[i] = u
             reach[0, u, i >> 8, (i >> 6) & 3] |= ONE << (np.uint64(i) & LOW)
-            total[0, i >> 8, (i >> 6) & 3, i & 63] = node_sum[begin + u]
-            weight[0, i >> 8, (i >> 6) & 3, i & 63] = node_count[begin + u]
+            sums[0, i, 0] = node_sum[begin + u]
+            sums[0, i, 1] = node_count[begin + u]
         quiet = 0  # hops in a row that changed nothing
         power = 1.0
         longest = len(by_horizon) - 2
@@ -194,30 +205,31 @@ def _block_sums(
             power *= decay
             here, there = (hop - 1) & 1, hop & 1
             if quiet < 2:
-                totals, weights = total[here].reshape(width), weight[here].reshape(width)
                 for i in range(len(batch)):
-                    mean[here, i] = totals[i] / weights[i] if weights[i] > 0.0 else 0.0
+                    count_i = sums[here, i, 1]
+                    mean[here, i] = sums[here, i, 0] / count_i if count_i > 0.0 else 0.0
             for i in range(len(batch)):
                 running[i] += power * mean[here, i]
             for k in range(by_horizon[hop], by_horizon[hop + 1]):
                 result[by_horizon_rows[k]] = running[by_horizon_start[k]]
             if hop == longest or quiet >= 2:
                 continue
-            num_candidates = 0
-            for c in range(num_changed):
-                u = begin + changed[c]
-                for e in range(edge_indptr[u], edge_indptr[u + 1]):
-                    v = edge_target[e] - begin
-                    if 0 <= v < size and not marked[v]:
-                        marked[v] = True
-                        candidates[num_candidates] = v
-                        num_candidates += 1
-            if hop == 2:  # the starts have entered without a step
-                for u in batch:
-                    if not marked[u]:
+            num_candidates = size
+            if size > FEW:
+                num_candidates = 0
+                if hop == 2:  # the starts have entered without a step
+                    for u in batch:
                         marked[u] = True
                         candidates[num_candidates] = u
                         num_candidates += 1
+                for c in range(num_changed):
+                    u = begin + changed[c]
+                    for e in range(edge_indptr[u], edge_indptr[u + 1]):
+                        v = edge_target[e] - begin
+                        if 0 <= v < size and not marked[v]:
+                            marked[v] = True
+                            candidates[num_candidates] = v
+                            num_candidates += 1
             num_changed = 0
             for which in range(num_candidates):
                 v = candidates[which]
@@ -240,16 +252,17 @@ def _block_sums(
                         differs = True
                         entered, gone = change & new[w], change & ~new[w]
                         reach[there, v, f, w] = new[w]
+                        first_bit = (f << 8) + (w << 6)
                         while entered != 0:
-                            i = lowest_bit(entered)
+                            i = first_bit + lowest_bit(entered)
                             entered &= entered - ONE
-                            total[there, f, w, i] += sum_v
-                            weight[there, f, w, i] += count_v
+                            sums[there, i, 0] += sum_v
+                            sums[there, i, 1] += count_v
                         while gone != 0:
-                            i = lowest_bit(gone)
+                            i = first_bit + lowest_bit(gone)
                             gone &= gone - ONE
-                            total[there, f, w, i] -= sum_v
-                            weight[there, f, w, i] -= count_v
+                            sums[there, i, 0] -= sum_v
+                            sums[there, i, 1] -= count_v
                 if differs:
                     changed[num_changed] = v
                     num_changed += 1
@@ -257,32 +270,44 @@ def _block_sums(
 
 
 @jit
-def _sort_by_breadth(
+def _sort_into_patches(
     starts: Int32Array, begin: int, end: int, edge_indptr: Int32Array, edge_target: Int32Array
 ) -> None:
-    """Bring starts near each other together, so that their frontiers pass a node at about the same hop."""
+    """Bring starts near each other into the same words, so that their frontiers pass a node at about the same hop.
+
+    Breadth-first search, begun anew at its own rim whenever a word is full.
+    """
     size = end - begin
-    is_start, seen = np.zeros(size, np.bool_), np.zeros(size, np.bool_)
-    is_start[starts] = True
+    is_start, taken = np.zeros(size, np.bool_), np.zeros(size, np.bool_)
+    for u in starts:
+        is_start[u] = True
+    queued = np.full(size, -1, np.int32)  # the last patch a node was queued for
     queue = np.empty(size, np.int32)
-    head, tail, number = 0, 0, 0
-    for root in range(size):
-        if not seen[root]:
-            seen[root] = True
-            queue[tail] = root
-            tail += 1
-        while head < tail:
+    number, patch, root, scanned = 0, 0, 0, 0
+    while number < len(starts):
+        if taken[root]:
+            root = scanned
+            scanned += 1
+            continue
+        queue[0] = root
+        queued[root] = patch
+        head, tail, full = 0, 1, number + 64
+        while head < tail and number < full:
             u = queue[head]
             head += 1
+            taken[u] = True
             if is_start[u]:
                 starts[number] = u
                 number += 1
             for e in range(edge_indptr[begin + u], edge_indptr[begin + u + 1]):
                 v = edge_target[e] - begin
-                if 0 <= v < size and not seen[v]:
-                    seen[v] = True
+                if 0 <= v < size and not taken[v] and queued[v] != patch:
+                    queued[v] = patch
                     queue[tail] = v
                     tail += 1
+        patch += 1
+        if head < tail:
+            root = queue[head]
 
 
 @jit

@@ -168,7 +168,9 @@ def graph_advantages(
     rows, nodes = np.empty(most_rows, np.uint32), np.empty(most_rows, np.uint32)
     below, exponents = np.empty(most_rows), np.empty(most_rows)
     node = np.empty((most_nodes, 6))
-    powers = omega ** np.arange(64.0)  # those of unit costs
+    powers = np.empty(64)  # those of unit costs
+    for whole_exponent in range(len(powers)):
+        powers[whole_exponent] = omega**whole_exponent
     for task in range(len(solved)):
         begin, size = task_offsets[task], task_offsets[task + 1] - task_offsets[task]
         node[:size] = 0.0

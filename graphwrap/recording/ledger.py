@@ -125,8 +125,11 @@ class Ledger:
         self.labels.extend(labels)
 
     def _join(self, places: np.ndarray) -> None:
-        np.add.at(self.tasks["started"], places, 1)
-        np.add.at(self.tasks["running"], places, 1)
+        self._count("started", places)
+        self._count("running", places)
+
+    def _count(self, field: str, places: np.ndarray, by: int = 1) -> None:
+        self.tasks[field] += by * np.bincount(places, minlength=len(self.tasks))
 
     def _check_members(
         self,
@@ -200,15 +203,16 @@ class Ledger:
         self.episodes["outcome"][places] = np.where(scored, outcome, Outcome.UNSCORED)
         self.episodes["inferred"][places] = successes == UNKNOWN
         tasks = self.episodes["task"][places]
-        np.add.at(self.tasks["finished"], tasks, 1)
-        np.add.at(self.tasks["running"], tasks, -1)
-        np.add.at(self.tasks["scored"], tasks[scored], 1)
-        np.add.at(self.tasks["successes"], tasks[scored], won[scored])
-        np.add.at(self.tasks["total_return"], tasks[scored], totals[scored])
+        self._count("finished", tasks)
+        self._count("running", tasks, -1)
+        self._count("scored", tasks[scored])
+        self._count("successes", tasks[scored & won])
+        returns = np.bincount(tasks[scored], weights=totals[scored], minlength=len(self.tasks))
+        self.tasks["total_return"] += returns
 
     def abort(self, numbers: np.ndarray) -> None:
         """Break off running episodes: they stay unfinished."""
-        np.add.at(self.tasks["running"], self.episodes["task"][self.place_of(numbers)], -1)
+        self._count("running", self.episodes["task"][self.place_of(numbers)], -1)
 
     def abandon(self) -> None:
         """No further member will join the groups that are open."""

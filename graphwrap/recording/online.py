@@ -16,6 +16,7 @@ from graphwrap.kernels.grouping import FloatArray
 from graphwrap.memory import STEP, EpisodeMemory, graph_of, label_key, renumber, to_steps
 from graphwrap.persistent import PersistentGraph
 from graphwrap.recording.history import HistoryTable
+from graphwrap.recording.steps import check_rewards
 from graphwrap.transitions import Outcome, Transitions
 
 OUTCOME_REWARD = "outcome_reward"
@@ -238,12 +239,14 @@ class OnlinePotential:
             raise RuntimeError(
                 f"a step needs a running episode in every environment, env {env} has none: reset first"
             )
+        rewards = np.asarray(rewards, np.float64)
+        check_rewards(rewards, active)
         ids = self._ids(next_states, ended, finals)
         columns = {
             "state": self._current,
             "next_state": ids,
             "action": self.actions.intern_batch(actions, n),
-            "reward": np.asarray(rewards, np.float64),
+            "reward": rewards,
             "terminated": np.asarray(terminated, np.bool_),
             "truncated": np.asarray(truncated, np.bool_),
         }

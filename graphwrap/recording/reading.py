@@ -152,9 +152,11 @@ class Reader:
             values, mask = infos.get(key), infos.get(f"_{key}")
             if values is None:
                 continue
+            shared = isinstance(values, (bool, int, float)) or getattr(values, "ndim", 1) == 0
             for env in ended:
                 if known.get(env) is None and (mask is None or mask[env]):
-                    known[env] = _as_flag(f"info[{key!r}] at an episode's end is", values[env])
+                    value = values if shared else values[env]
+                    known[env] = _as_flag(f"info[{key!r}] at an episode's end is", value)
         if self.success is not None and len(known) < len(ended):
             self._warn_of_missing(infos)
         return [known.get(env) for env in ended] if known else ()

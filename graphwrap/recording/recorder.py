@@ -111,11 +111,12 @@ class Recorder:
 
         Raises:
             ValueError: With `group_size`, members of a group start in different states; nothing has begun.
+            TypeError, ValueError: A start or a task has no key; nothing has begun.
         """
-        tasks = None
-        if labels is not None:
-            tasks = self._enter(envs, starts, labels)
-        self._steps.begin(np.asarray(envs, np.int64), starts, tasks)
+        # First what may be refused for its start: an episode that was entered and did not begin would never end.
+        place = None if starts is None else self._steps.keep_starts(starts, len(envs))
+        tasks = None if labels is None else self._enter(envs, starts, labels)
+        self._steps.begin(np.asarray(envs, np.int64), place, tasks)
         self._active[envs] = True
         self._idle -= len(envs)
 
@@ -276,8 +277,9 @@ class Recorder:
     def _close(self, window: Rows) -> None:
         """Keep what the open tasks need, forget the rest, and begin the next window if this one has rows."""
         steps = self._steps
-        rows = self._context.followed_by(window)
-        rows = rows.take(self.ledger.is_open[self._tasks_of(rows)])
+        is_open = self.ledger.is_open
+        context, window = (rows.take(is_open[self._tasks_of(rows)]) for rows in (self._context, window))
+        rows = context.followed_by(window)
         kept, step = self._within_bound(rows, self._window if steps.length else self._window - 1)
         rows, step = rows.take(kept), step[kept]
         active = self._active

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from graphwrap.kernels.episodes import follow_episodes
 from graphwrap.recording.history import HistoryTable
 from graphwrap.recording.ledger import UNKNOWN, Ledger
 from graphwrap.recording.values import StartLog, ValueLog
@@ -20,6 +21,30 @@ MANY_ROWS = 2**20
 
 _USUALLY = {"is_step": True, "success": UNKNOWN}
 """What these columns hold where nothing was written to the row."""
+
+
+def check_rewards(rewards: np.ndarray, is_step: np.ndarray | None) -> None:
+    """Check the rewards of one step, float64 (num_envs,): no credit method could take an infinite one later.
+
+    Args:
+        rewards: The rewards.
+        is_step: bool (num_envs,), whose reward counts; None: everybody's.
+
+    Raises:
+        ValueError: One is infinite.
+    """
+    # Zeros times finite numbers add up to 0, which is found in a fraction of what np.isinf takes.
+    if rewards.dot(np.zeros(len(rewards))) == 0.0:
+        return
+    infinite = np.isinf(rewards)
+    if is_step is not None:
+        infinite &= is_step
+    if infinite.any():
+        env = int(np.argmax(infinite))
+        raise ValueError(
+            f"a reward must be finite, or NaN where an episode has no score, and environment {env} gave "
+            f"{rewards[env]}; make the environment return a number"
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +91,7 @@ class StepLog:
         self._begun: list[Begun] = []
         self._settled = 0
         shape = (64, num_envs)
-        self._columns = {
+        self._columns: dict[str, Any] = {
             "reward": np.zeros(shape),
             "terminated": np.zeros(shape, np.bool_),
             "truncated": np.zeros(shape, np.bool_),
@@ -78,16 +103,23 @@ class StepLog:
             "next_state": np.zeros(shape, np.int32),
         }
 
-    def begin(self, envs: np.ndarray, starts: Any, tasks: np.ndarray | None) -> None:
+    def keep_starts(self, starts: Any, count: int) -> slice:
+        """Keep the first states of `count` episodes, as `KeyTable.intern_batch` takes them; returns their place.
+
+        Raises:
+            TypeError, ValueError: As `KeyTable.intern_batch`.
+        """
+        return self._starts.append(starts, count)
+
+    def begin(self, envs: np.ndarray, starts: slice | None, tasks: np.ndarray | None) -> None:
         """Note that an episode begins in each of `envs`.
 
         Args:
             envs: int64 (B,).
-            starts: Their first states, as `KeyTable.intern_batch` takes B values; None: what the last row led to.
+            starts: Where their first states are kept; None: what the last row led to.
             tasks: Places in the ledger, int32 (B,); None: the task is the first state.
         """
-        place = None if starts is None else self._starts.append(starts, len(envs))
-        self._begun.append(Begun(self.length, envs, place, tasks))
+        self._begun.append(Begun(self.length, envs, starts, tasks))
 
     def put(
         self,
@@ -107,9 +139,17 @@ class StepLog:
             self._grow()
         self._actions.put(t, actions)
         self._observed.put(t, next_states, ended if finals else (), finals)
-        columns["reward"][t] = rewards
-        columns["terminated"][t] = terminated
-        columns["truncated"][t] = truncated
+        try:
+            columns["reward"][t] = rewards
+            columns["terminated"][t] = terminated
+            columns["truncated"][t] = truncated
+        except (TypeError, ValueError) as error:
+            shapes = ", ".join(str(np.shape(values)) for values in (rewards, terminated, truncated))
+            raise ValueError(
+                f"rewards, terminated and truncated must be numbers and flags of shape ({len(self.running)},), one per "
+                f"environment, got shapes {shapes}; make the environment return them so"
+            ) from error
+        check_rewards(columns["reward"][t], is_step)
         if is_step is not None:
             columns["is_step"][t] = is_step
         if successes:
@@ -143,51 +183,28 @@ class StepLog:
         begin, end = self._settled, self.length
         if begin == end and not self._begun:
             return
-        count, n = end - begin, len(self.running)
         rows = slice(begin, end)
         self._columns["next_state"][rows] = self._observed.ids(end)[rows]
         if self._history is not None:
             self._follow(rows)
-        # A slot stands for an episode: slots 0 to n - 1 for those that ran before, then the begun ones in their order,
-        # so that of two episodes of one environment the later one has the larger slot.
-        starts, numbers = self._enter()
-        numbers = np.concatenate([self.running, numbers])
-        first_row = np.concatenate([-self.next_step.astype(np.int64), np.zeros(len(numbers) - n, np.int64)])
-        # Block row t: what is so before step t. It has one row more than there are steps.
-        slot = np.zeros((count + 1, n), np.int64)
-        state = np.zeros((count + 1, n), np.int32)
-        slot[0], state[0], state[1:] = np.arange(n), self.current, self["next_state"][rows]
-        at = n
-        for group, those in zip(self._begun, starts):
-            row, slots = group.row - begin, np.arange(at, at + len(group.envs))
-            slot[row, group.envs] = slots
-            first_row[slots] = row
-            state[row, group.envs] = those
-            at += len(group.envs)
-        slot = np.maximum.accumulate(slot, axis=0)
-
-        columns = self._columns
-        is_step = columns["is_step"][rows]
-        columns["episode"][rows] = np.where(is_step, numbers[slot[:-1]], -1)
-        columns["step"][rows] = np.where(is_step, np.arange(count)[:, None] - first_row[slot[:-1]], 0)
-        columns["state"][rows] = state[:-1]
-
-        totals = np.concatenate([self.total, np.zeros(len(numbers) - n)])
-        # Reward by reward in the order of the steps, as the transitions add them up too.
-        np.add.at(totals, slot[:-1][is_step], columns["reward"][rows][is_step])
-        ended = is_step & np.logical_or(columns["terminated"][rows], columns["truncated"][rows])
-        over = slot[:-1][ended]
-        if len(over):
-            self._ledger.finish(
-                numbers[over],
-                columns["success"][rows][ended],
-                columns["terminated"][rows][ended],
-                totals[over],
-            )
-        numbers[over] = -1
-        self.running, self.total = numbers[slot[-1]], totals[slot[-1]]
-        self.next_step = np.where(self.running >= 0, count - first_row[slot[-1]], 0).astype(np.int32)
-        self.current = state[-1].copy()
+        columns = {name: column[rows] for name, column in self._columns.items()}
+        places, numbers, totals = follow_episodes(
+            self._enter(begin),
+            self.running,
+            self.next_step,
+            self.current,
+            self.total,
+            columns["next_state"],
+            columns["reward"],
+            columns["is_step"],
+            np.logical_or(columns["terminated"], columns["truncated"]),
+            columns["episode"],
+            columns["step"],
+            columns["state"],
+        )
+        if len(numbers):
+            successes, terminated = (columns[name].reshape(-1)[places] for name in ("success", "terminated"))
+            self._ledger.finish(numbers, successes, terminated, totals)
         self._begun.clear()
         self._settled = end
 
@@ -210,29 +227,35 @@ class StepLog:
             states[real] = table.follow(current[real], observed[real])
             columns["next_state"][t] = current = states
 
-    def _enter(self) -> tuple[list[np.ndarray], np.ndarray]:
+    def _enter(self, first_row: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Enter the episodes that began into the ledger.
 
         Returns:
-            The ids of the first states of each of `self._begun`, and the numbers of all episodes in a row.
+            As `follow_episodes` takes them: the row before which each of them began, counted from `first_row`, its
+            environment, the id of its first state, and its number.
         """
-        if not self._begun:
-            return [], np.zeros(0, np.int64)
+        begun = self._begun
+        if not begun:
+            none = np.zeros(0, np.int64)
+            return none, none, np.zeros(0, np.int32), none
         ids, next_state = self._starts.ids(), self["next_state"]
-        starts = [
-            next_state[group.row - 1, group.envs] if group.starts is None else ids[group.starts]
-            for group in self._begun
-        ]
-        tasks = [group.tasks for group in self._begun]
-        late = [place for place, group in enumerate(self._begun) if group.tasks is None]
-        if late:
-            envs = np.concatenate([self._begun[place].envs for place in late])
-            entered = self._ledger.enter_by_start(envs, np.concatenate([starts[place] for place in late]))
-            cuts = np.cumsum([len(starts[place]) for place in late])[:-1]
-            for place, part in zip(late, np.split(entered, cuts)):
-                tasks[place] = part
+        sizes = [len(group.envs) for group in begun]
+        envs = np.concatenate([group.envs for group in begun])
+        starts = np.concatenate(
+            [
+                next_state[group.row - 1, group.envs] if group.starts is None else ids[group.starts]
+                for group in begun
+            ]
+        )
+        known = np.repeat([group.tasks is not None for group in begun], sizes)
+        tasks = np.empty(len(envs), np.int32)
+        if known.any():
+            tasks[known] = np.concatenate([group.tasks for group in begun if group.tasks is not None])
+        if not known.all():
+            tasks[~known] = self._ledger.enter_by_start(envs[~known], starts[~known])
         self._starts.clear()
-        return starts, self._ledger.begin(np.concatenate(tasks))  # type: ignore[arg-type]
+        row = np.repeat([group.row - first_row for group in begun], sizes)
+        return row, envs, starts, self._ledger.begin(tasks)
 
     def release(self, envs: np.ndarray) -> np.ndarray:
         """Forget which episodes run in `envs`; returns their numbers. After `settle`."""
@@ -243,17 +266,14 @@ class StepLog:
     def flat(self, window: int) -> Rows:
         """Return copies of the real steps, (t, env) by t first. After `settle`."""
         real = self["is_step"]
-        return Rows(
-            episode=self["episode"][real],
-            step=self["step"][real],
-            state=self["state"][real],
-            next_state=self["next_state"][real],
-            action=self.action[real],
-            reward=self["reward"][real],
-            terminated=self["terminated"][real],
-            truncated=self["truncated"][real],
-            window=np.full(np.count_nonzero(real), window, np.int64),
-        )
+        names = ("episode", "step", "state", "next_state", "reward", "terminated", "truncated")
+        if real.all():
+            columns = {name: self[name].flatten() for name in names}
+            action = self.action.flatten()
+        else:
+            columns = {name: self[name][real] for name in names}
+            action = self.action[real]
+        return Rows(**columns, action=action, window=np.full(len(action), window, np.int64))
 
     def clear(self) -> None:
         """Begin the next window. After `settle`."""

@@ -200,8 +200,9 @@ def _write_one(layout: Layout, buffer: Any, place: tuple[int, int], value: Any) 
 def _first_rows(layout: Layout, buffer: Any, count: int) -> Any:
     """The first `count` rows of a buffer as one batch of count * num_envs values."""
     if isinstance(layout, Leaf):
-        rows = buffer[:count]
-        return rows.reshape(-1, *layout.shape)
+        return buffer[:count].reshape(
+            count * buffer.shape[1], *layout.shape
+        )  # no -1, which cannot hold no numbers
     if isinstance(layout, dict):
         return {name: _first_rows(inner, buffer[name], count) for name, inner in layout.items()}
     return tuple(_first_rows(inner, part, count) for inner, part in zip(layout, buffer))

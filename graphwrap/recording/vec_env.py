@@ -111,10 +111,18 @@ class CreditVecEnv(VecEnvWrapper):
 
         Raises:
             ValueError: Members of a group start in different states.
+            RuntimeError: A worker process of the inner `VecEnv` has died.
         """
         self.resets_after = None
         self.recorder.abandon_groups()
         self.recorder.abort()
+        try:
+            return self._reset()
+        except BaseException as error:
+            raise_if_worker_died(error, self._base)
+            raise
+
+    def _reset(self) -> Any:
         if self._tickets is None:
             observations = self.venv.reset()
             self.reset_infos = list(self._base.reset_infos)

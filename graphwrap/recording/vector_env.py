@@ -86,6 +86,7 @@ class CreditVectorEnv(VectorWrapper):
             TypeError: With `group_size`, a list of seeds.
             ValueError: Members of a group start in different states; or with `group_size` the vector environment
                 ignores seeds or `reset_mask`.
+            RuntimeError: A worker process of the vector environment has died.
         """
         mask = np.ones(self.num_envs, np.bool_)
         if options is not None and "reset_mask" in options:
@@ -101,6 +102,8 @@ class CreditVectorEnv(VectorWrapper):
         if mask.all() or (self._tickets is not None and seed is not None):
             self.abandon_groups()
         self.recorder.abort(envs.tolist())
+        self._ended = self._ended & ~mask  # also where this reset fails: no step makes up for it
+        self._num_ended = int(self._ended.sum())
         try:
             if self._tickets is None:
                 observations, infos = self.env.reset(seed=seed, options=options)
@@ -112,11 +115,10 @@ class CreditVectorEnv(VectorWrapper):
                     self._probe(envs, tickets)
                 observations, infos = self._seeded_reset(envs, tickets, options)
             self._begin(envs.tolist(), observations, infos, tickets)
-        except BaseException:
+        except BaseException as error:
             self.abandon_groups()  # one that lacks a member is never complete
+            raise_if_worker_died(error, self.env.unwrapped)
             raise
-        self._ended = self._ended & ~mask
-        self._num_ended = int(self._ended.sum())
         return observations, infos
 
     def _seeded_reset(
@@ -186,8 +188,9 @@ class CreditVectorEnv(VectorWrapper):
             observations, rewards, terminated, truncated, infos = self.env.step(actions)
             return self._record(taken, observations, rewards, terminated, truncated, infos)
         except BaseException as error:
+            self.abandon_groups()  # tickets may have been taken for episodes that did not begin
             self.recorder.abort()
-            self._num_ended = 0
+            self._ended, self._num_ended = np.zeros(self.num_envs, np.bool_), 0
             raise_if_worker_died(error, self.env.unwrapped)
             raise
 
@@ -319,19 +322,20 @@ class CreditVectorEnv(VectorWrapper):
         recorded: bool = False,
     ) -> None:
         """Begin an episode in each of `envs`; `recorded`: the last row leads to its first state."""
-        rows = InfoRows(infos, self.num_envs)
+        reader = self._reader
+        by_info = not tickets and reader.task not in ("start", "single")
+        own: list[dict[str, Any]] = [{}] * len(envs)
+        if by_info or reader.needs_infos:
+            own = info_rows(infos, envs, self.num_envs)
         labels: list[Any] | None = None
         if tickets:
             labels = [ticket.group for ticket in tickets]
-        elif self._reader.task != "start":
+        elif reader.task != "start":
             labels = [
-                self._reader.task_label(partial(row, self._space, observations, env), rows[env])
-                for env in envs
+                reader.task_label(partial(row, self._space, observations, env), info)
+                for env, info in zip(envs, own)
             ]
-        starts = None
-        if not recorded:
-            own = [rows[env] for env in envs] if self._reader.needs_infos else ()
-            starts = self._reader.starts_of(observations, envs, own)
+        starts = None if recorded else reader.starts_of(observations, envs, own)
         self.recorder.begin(envs, starts, labels)
 
     def assign_credit(self, unfinished: str = "mask") -> WindowCredit:
@@ -365,6 +369,11 @@ def _check_inner(env: VectorEnv, group_size: int | None, member_noise: bool) -> 
             raise ValueError(
                 f"{name} inside graphwrap.wrap lets equal states or rewards drift apart; wrap first, then normalise: "
                 f"{name}(graphwrap.wrap(venv, ...))"
+            )
+        if isinstance(inner, vector_wrappers.DictInfoToList):
+            raise ValueError(
+                f"{name} inside graphwrap.wrap hands on a list, and infos are read as the dict that they were; wrap "
+                f"first, then convert: {name}(graphwrap.wrap(venv, ...))"
             )
         inner = inner.env
     if any(find_credit_env(sub) is not None for sub in getattr(inner, "envs", ())):

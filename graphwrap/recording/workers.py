@@ -6,12 +6,14 @@ from typing import Any
 
 
 def raise_if_worker_died(error: BaseException, env: Any) -> None:
-    """Raise an error that names the dead worker processes of `env`, if `error` is the broken pipe of one.
+    """Raise an error that names the dead worker processes of `env`, if `error` comes from the lack of one.
 
     Raises:
         RuntimeError: A worker has died.
     """
-    if not isinstance(error, (EOFError, ConnectionError)):
+    # AsyncVectorEnv has None in the place of a worker that an error ended before.
+    gone = isinstance(error, AttributeError) and error.obj is None and error.name in ("send", "recv")
+    if not (gone or isinstance(error, (EOFError, ConnectionError))):
         return
     dead = [
         f"{number} (exit code {process.exitcode})"

@@ -187,7 +187,8 @@ class CreditCallback(BaseCallback):
         """Shape the rewards in the buffer; returns the mean shaped return."""
         model: Any = self.model
         graph = credit.credit.graph
-        shaped = shaping(graph, self.recorder.method.potential(graph), model.gamma)  # type: ignore[attr-defined]
+        potential = self.recorder.method.potential(graph.union)  # type: ignore[attr-defined]
+        shaped = shaping(graph, potential, model.gamma)
         if self._computed is not None:
             model.rollout_buffer.rewards += reward_scale(model.env) * shaping_of_window(credit, shaped)
             self._computed.again()

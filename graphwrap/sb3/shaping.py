@@ -59,23 +59,28 @@ def shaping(graph: TransitionGraph, potential: np.ndarray, gamma: float) -> np.n
     was observed. Source: Ng, Harada and Russell 1999.
 
     Args:
-        graph: N rows, M nodes.
-        potential: float64 (M,), Phi, 0 at GOAL.
+        graph: N rows; its union, where it has one, M nodes.
+        potential: float64 (M,), Phi of the nodes of `graph.union`, 0 at GOAL.
         gamma: The learner's discount.
 
     Returns:
         float64 (N,).
     """
-    t = graph.transitions
-    after = potential[graph.target]
-    after[t.terminated] = 0.0
+    whole = graph.union
+    target, task, next_state = (
+        graph.at_rows(column)
+        for column in (whole.target, whole.transitions.task, whole.transitions.next_state)
+    )
+    terminated = graph.transitions.terminated
+    after = potential[target]
+    after[terminated] = 0.0
     # A success that was truncated leads to GOAL in the graph, and to the observed state here.
-    cut = np.flatnonzero((graph.node_state[graph.target] == GOAL_STATE) & ~t.terminated)
+    cut = np.flatnonzero((whole.node_state[target] == GOAL_STATE) & ~terminated)
     for row in cut.tolist():
-        begin, end = graph.task_offsets[t.task[row] : t.task[row] + 2]
-        observed = begin + np.flatnonzero(graph.node_state[begin:end] == t.next_state[row])
+        begin, end = whole.task_offsets[task[row] : task[row] + 2]
+        observed = begin + np.flatnonzero(whole.node_state[begin:end] == next_state[row])
         after[row] = potential[observed[0]] if len(observed) else 0.0
-    return gamma * after - potential[graph.source]
+    return gamma * after - potential[graph.at_rows(whole.source)]
 
 
 def shaping_of_window(credit: WindowCredit, shaped: np.ndarray) -> np.ndarray:

@@ -11,6 +11,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 from stable_baselines3.common.vec_env import VecEnv
 
+from graphwrap.recording.online import OUTCOME_REWARD
 from graphwrap.recording.reading import row
 from graphwrap.sb3.observations import batch_of, check_spaces, put_rows
 from graphwrap.sb3.sub_envs import SubEnvs
@@ -137,8 +138,9 @@ class VectorEnvAdapter(VecEnv):
             final_infos = [own(given[env]) or {} for env in ended]
         for env, info in zip(ended, final_infos):
             self.reset_infos[env] = infos[env]
-            if "episode" in infos[env] and "episode" not in info:  # what RecordEpisodeStatistics adds
-                info["episode"] = infos[env].pop("episode")
+            for key in ("episode", OUTCOME_REWARD):  # what wrappers add to the infos of the step itself
+                if key in infos[env] and key not in info:
+                    info[key] = infos[env].pop(key)
             infos[env] = info
         last = final["final_obs"]
         if isinstance(last, (dict, tuple)):

@@ -86,6 +86,7 @@ BENCHMARKS = {
         Benchmark(
             "recording", "recording a vector step against RecordEpisodeStatistics", "recording:measure", 6
         ),
+        Benchmark("load", "memory over two million steps of PPO with credit", "load:measure", 1, (_SB3,)),
         Benchmark("training", "PPO with credit against PPO without", "training:measure", 1, (_SB3,)),
         Benchmark("sokoban", "batched Sokoban against gym-sokoban", "sokoban:measure", 1, (_GYM_SOKOBAN,)),
         Benchmark("first_use", "import, and the first credit of a process", "first_use:measure", 3),

@@ -22,8 +22,8 @@ def measure(settings: Settings) -> list[Measured]:
 
     import graphwrap
     from graphwrap.sb3 import CreditCallback, as_vec_env
+    from graphwrap.scripts.comparison.learners import policy_for
     from graphwrap.scripts.comparison.settings import Settings as Comparison
-    from graphwrap.scripts.comparison.training import policy_for
 
     usual = Comparison()
     num_envs, updates = settings.sized(128, 16), settings.sized(5, 1)

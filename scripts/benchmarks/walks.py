@@ -80,15 +80,16 @@ def random_transitions(rows: int, tasks: int, *, costs: bool = False, seed: int 
 
 
 def grid_columns(
-    side: int, episodes: int, length: int, *, walls: float = 0.2, seed: int = 0
+    side: int, episodes: int, length: int, *, walls: float = 0.2, one_start: bool = False, seed: int = 0
 ) -> dict[str, np.ndarray]:
-    """Columns of random walks of one task in a walled grid, each from a place of its own to one goal.
+    """Columns of random walks of one task in a walled grid, to one goal.
 
     Args:
         side: cells along each side.
         episodes: how many.
         length: limit of an episode.
         walls: share of the cells that are walls.
+        one_start: whether all walks begin in one place, else each in its own.
         seed: of grid and walks.
 
     Returns:
@@ -100,10 +101,19 @@ def grid_columns(
     cells = np.flatnonzero(free.ravel())
     goal = cells[len(cells) // 2]
     place = np.empty((episodes, length + 1), np.int64)
-    place[:, 0] = rng.choice(cells, episodes)
+    place[:, 0] = rng.choice(cells) if one_start else rng.choice(cells, episodes)
     chosen = rng.integers(4, size=(episodes, length), dtype=np.int32)
     moves = np.array([1, -1, side + 2, -side - 2])
     for t in range(length):
         ahead = place[:, t] + moves[chosen[:, t]]
         place[:, t + 1] = np.where(free.ravel()[ahead], ahead, place[:, t])
     return _cut_at_goal(place.astype(np.int32), chosen, np.zeros(episodes, np.int32), int(goal), None)
+
+
+def many_grids(tasks: int, **options: Any) -> dict[str, np.ndarray]:
+    """`grid_columns` of many tasks, each with a grid of its own; `options` are theirs."""
+    parts = [grid_columns(**options, seed=task) for task in range(tasks)]
+    columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    columns["task"] = np.repeat(np.arange(tasks, dtype=np.int32), [len(part["step"]) for part in parts])
+    columns["episode"] += columns["task"] * options["episodes"]
+    return columns

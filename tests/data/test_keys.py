@@ -211,6 +211,37 @@ def test_values_that_do_not_fit_their_space_are_refused(value, space, message):
         make_table(space).intern_one(value)
 
 
+def test_masked_values_do_not_fit_a_space():
+    box, whole = spaces.Box(0, 9, (2,), np.int64), np.ma.array([1, 2], mask=[0, 0])
+    assert state_key(whole, box) == state_key(np.array([1, 2]), box)
+    for space, value in ((box, np.ma.array([1, 2], mask=[0, 1])), (spaces.Discrete(3), np.ma.masked)):
+        with pytest.raises(TypeError, match="must have all its entries"):
+            state_key(value, space)
+    with pytest.raises(TypeError, match="a masked value cannot be part of an array"):
+        state_key([1, np.ma.array(2, mask=True)], box)
+
+
+@pytest.mark.parametrize("value", [(2, 0), (-1, 0), (float("inf"), 0), (0.0, 0)], ids=repr)
+def test_oneof_values_name_one_of_its_spaces(value):
+    with pytest.raises(ValueError, match=r"OneOf space must be \(number, value\), the number from 0 to 1"):
+        state_key(value, spaces.OneOf([spaces.Discrete(2), spaces.Discrete(3)]))
+
+
+def test_endless_and_very_deep_values_are_refused():
+    endless: list = []
+    endless.append(endless)
+    deep: list = []
+    for _ in range(5000):
+        deep = [deep]
+    table = make_table()
+    refusing = (state_key, table.intern_one, lambda value: table.intern_batch(["a", value], 2))
+    for value in (endless, deep, {"a": endless}):
+        for refuse in refusing:
+            with pytest.raises(ValueError, match="must not hold itself, nor be nested hundreds of levels"):
+                refuse(value)
+    assert len(table) == 0
+
+
 def test_text_and_none_do_not_fit_a_box():
     for value in (None, "a"):
         with pytest.raises(TypeError, match=r"must be numeric.*state="):

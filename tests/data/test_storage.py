@@ -284,6 +284,10 @@ def rewritten(tmp_path, **changes):
         ),
         ({"outcome": ["WON"] * 4}, "must be one of SUCCESS, FAILURE, UNFINISHED, UNSCORED, got 'WON'"),
         ({"step": [2, 0, 0, 0]}, "step 1 is missing"),
+        ({"step": [0.0, 1.0, 0.0, 1.0]}, "its column step is of type double"),
+        ({"terminated": [0, 1, 0, 1]}, "its column terminated is of type int64"),
+        ({"state": [1, 2, 3, 4]}, "its column state is of type int64"),
+        ({"reward": [0.0, None, 0.0, 0.0]}, "its column reward has no value in 1 rows"),
         ({"state": ["5", None, "1", "2"]}, "its column state has no value in 1 rows"),
         ({"reward": [np.inf, 0.0, 0.0, 0.0]}, "reward must be finite"),
     ],
@@ -298,6 +302,17 @@ def test_newer_formats_are_refused(tmp_path):
     table = pq.read_table(tmp_path / "x.parquet").replace_schema_metadata({"graphwrap": '{"format": 99}'})
     pq.write_table(table, tmp_path / "x.parquet")
     with pytest.raises(ValueError, match="is of format 99, which this version cannot read"):
+        Transitions.load(tmp_path / "x.parquet")
+
+
+@pytest.mark.parametrize(
+    "about", ["[]", "{", "3", '{"format": "x"}', '{"format": null}', "[" * 5000], ids=len
+)
+def test_other_metadata_are_refused(about, tmp_path):
+    small().save(tmp_path / "x.parquet")
+    table = pq.read_table(tmp_path / "x.parquet").replace_schema_metadata({"graphwrap": about})
+    pq.write_table(table, tmp_path / "x.parquet")
+    with pytest.raises(ValueError, match=r"written by Transitions\.save, but (its metadata|it is of format)"):
         Transitions.load(tmp_path / "x.parquet")
 
 

@@ -1,3 +1,5 @@
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -27,7 +29,7 @@ def worlds(rng, sizes, degree, episodes, length):
     blocks = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
     nodes = int(blocks[-1])
     pairs = []
-    for begin, end in zip(blocks[:-1], blocks[1:]):
+    for begin, end in pairwise(blocks):
         for u in range(begin, end):
             for _ in range(rng.integers(0, degree + 1)):
                 pairs.append((u, nodes if rng.random() < 0.1 else int(rng.integers(begin, end))))

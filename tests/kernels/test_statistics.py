@@ -69,6 +69,7 @@ def test_moments_of_every_group(rows):
         if len(x) < 2 or x.max() - x.min() <= 1e-9 * np.abs(x).max():
             assert (result[inside] == 0).all()
         else:
+            x = x / np.abs(x).max()  # the squares of what is tiny would vanish
             np.testing.assert_allclose(result[inside], (x - x.mean()) / x.std(ddof=1), atol=1e-6)
     assert (result[~member] == 0).all()
 

@@ -163,6 +163,39 @@ def test_a_success_that_is_truncated_keeps_the_potential_of_the_state_it_reached
     np.testing.assert_allclose(shaping(graph, phi, 0.9), [0.9 * 5 - 5, 0.9 * 5 - 5, 0.0 - 5])
 
 
+def test_the_state_that_a_truncated_success_stopped_in_may_be_known_from_earlier_batches() -> None:
+    method = PersistentGraph(GraphGPO(omega=0.5))
+    method(
+        Transitions.from_columns(
+            task=["t"] * 2,
+            episode=[0, 0],
+            step=[0, 1],
+            state=["a", "b"],
+            action=[0, 0],
+            next_state=["b", "c"],
+            reward=[0.0, 1.0],
+            terminated=[False, True],
+            truncated=[False, False],
+        )
+    )
+    graph = method(
+        Transitions.from_columns(
+            task=["t"],
+            episode=[1],
+            step=[0],
+            state=["a"],
+            action=[0],
+            next_state=["b"],
+            reward=[1.0],
+            terminated=[False],
+            truncated=[True],
+            success=[True],
+        )
+    ).graph
+    # Phi(a) and Phi(b) are 10 * 0.5: one step to the goal, by this batch and by the earlier one.
+    np.testing.assert_allclose(shaping(graph, method.potential(graph.union), 0.9), [0.9 * 5 - 5])
+
+
 @given(transitions(slip=0.3), st.floats(0.1, 1.0), st.sampled_from(["graphgpo", "graft", "rewardflow"]))
 @settings(max_examples=40)
 def test_shaping_telescopes(batch: Transitions, gamma: float, method: str) -> None:

@@ -75,6 +75,19 @@ def test_episode_statistics_of_gymnasium_reach_stable_baselines3(mode: Autoreset
 
 
 @pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.name)
+def test_the_outcome_reward_of_online_shaping_is_there_at_an_episode_s_end_too(mode: AutoresetMode) -> None:
+    venv = as_vec_env(graphwrap.wrap(line_vector(2, mode), task="single", online=True))
+    venv.reset()
+    ends = 0
+    for _ in range(20):
+        _, _, dones, infos = venv.step(np.ones(2, np.int64))
+        ends += np.count_nonzero(dones)
+        assert [info["outcome_reward"] for info in infos] == [10.0 if done else -0.1 for done in dones]
+    assert ends > 5
+    assert all("outcome_reward" not in info for info in venv.reset_infos)
+
+
+@pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.name)
 def test_seeds_and_options_are_used_once(mode: AutoresetMode) -> None:
     for make in (lambda: dummy(3), lambda: as_vec_env(vector("sync", 3, mode))):
         venv = make()

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 
 from graphwrap import Outcome, TransitionGraph, Transitions
-from graphwrap.scripts.benchmarks.walks import grid_columns, random_transitions
+from graphwrap.scripts.benchmarks.walks import grid_columns, many_grids, random_transitions
 
 
 def test_random_transitions_are_as_described():
@@ -29,3 +29,12 @@ def test_walks_in_a_grid_keep_to_it():
     assert len(np.unique(columns["next_state"][won])) == 1
     assert not np.isin(columns["next_state"][~won], columns["next_state"][won]).any()
     assert np.isin(columns["step"][columns["truncated"]], 39).all()
+
+
+def test_many_grids_are_tasks_of_their_own():
+    columns = many_grids(3, side=6, episodes=4, length=20, one_start=True)
+    transitions = Transitions.from_columns(**columns)
+    assert (transitions.num_tasks, transitions.num_episodes) == (3, 12)
+    for task in range(3):
+        first = columns["state"][(columns["task"] == task) & (columns["step"] == 0)]
+        assert len(set(first.tolist())) == 1
