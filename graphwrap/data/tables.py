@@ -180,9 +180,8 @@ class ArrayTable(KeyTable):
 
 def _stack(layout: Layout, values: list[Any]) -> Any:
     if isinstance(layout, Leaf):
-        return (
-            to_array(values[0])[None] if len(values) == 1 else np.stack([to_array(value) for value in values])
-        )
+        arrays = [to_array(value) for value in values]
+        return arrays[0][None] if len(arrays) == 1 else np.array(arrays)
     columns = zip(*(list(nested(layout, value)) for value in values))
     stacked = [_stack(pairs[0][0], [part for _, part in pairs]) for pairs in columns]
     return dict(zip(layout, stacked)) if isinstance(layout, dict) else stacked

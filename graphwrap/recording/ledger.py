@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -33,6 +33,9 @@ EPISODE = np.dtype(
         ("cut", np.bool_),  # its first steps are no longer kept
     ]
 )
+Envs: TypeAlias = "Sequence[int] | np.ndarray"
+"""Numbers of environments."""
+
 UNKNOWN = -1
 """Success of an episode about which nobody said anything."""
 
@@ -59,7 +62,7 @@ class Ledger:
 
     def enter(
         self,
-        envs: Sequence[int],
+        envs: Envs,
         labels: Sequence[Any],
         states: np.ndarray | None = None,
         names: Callable[[int], Any] = str,
@@ -133,7 +136,7 @@ class Ledger:
 
     def _check_members(
         self,
-        envs: Sequence[int],
+        envs: Envs,
         starts: Sequence[int],
         keys: Sequence[Hashable],
         labels: Sequence[Any],

@@ -16,6 +16,7 @@ from graphwrap.kernels.grouping import FloatArray
 from graphwrap.memory import STEP, EpisodeMemory, graph_of, label_key, renumber, to_steps
 from graphwrap.persistent import PersistentGraph
 from graphwrap.recording.history import HistoryTable
+from graphwrap.recording.ledger import Envs
 from graphwrap.recording.steps import check_rewards
 from graphwrap.transitions import Outcome, Transitions
 
@@ -184,13 +185,13 @@ class OnlinePotential:
             "to use assign_credit() or CreditCallback"
         )
 
-    def begin(self, envs: Sequence[int], starts: Any, labels: Sequence[Any] | None = None) -> None:
+    def begin(self, envs: Envs, starts: Any, labels: Sequence[Any] | None = None) -> None:
         """Begin an episode in each of `envs`; one that runs there is broken off.
 
         Args:
             envs: Environments, B of them.
-            starts: The first state of each one, as `KeyTable.intern_batch` takes B values. None: what the last step led
-                to.
+            starts: The first state of each one, as `KeyTable.intern_batch` takes B values. None: they were
+                among the `next_states` of the last step.
             labels: The task of each one. None: the task is the first state.
         """
         tasks = None if labels is None else [label_key(label) for label in labels]
@@ -214,7 +215,7 @@ class OnlinePotential:
         rewards: Any,
         terminated: Any,
         truncated: Any,
-        ended: Sequence[int] = (),
+        ended: Envs = (),
         successes: Sequence[bool | None] = (),
         *,
         finals: Sequence[Any] = (),
@@ -241,7 +242,7 @@ class OnlinePotential:
             )
         rewards = np.asarray(rewards, np.float64)
         check_rewards(rewards, active)
-        ids = self._ids(next_states, ended, finals)
+        ids, firsts = self._ids(next_states, ended, finals)
         columns = {
             "state": self._current,
             "next_state": ids,
@@ -260,7 +261,8 @@ class OnlinePotential:
             self._steps[name][envs, place] = values[envs]
         self._length[envs] += 1
         self._return[envs] += columns["reward"][envs]
-        self._phi, self._current = phi, ids
+        self._phi, self._current = phi, ids.copy()
+        self._current[list(ended)] = firsts[list(ended)]
         for env, success in zip(ended, successes or [None] * len(ended)):
             if success is None:
                 success = bool(columns["terminated"][env]) and self._return[env] > 0
@@ -274,18 +276,20 @@ class OnlinePotential:
             self._tidy()
         return shaping
 
-    def _ids(self, next_states: Any, ended: Sequence[int], finals: Sequence[Any]) -> np.ndarray:
+    def _ids(self, next_states: Any, ended: Envs, finals: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
+        """The ids of the states that a step led to, and those of episodes that would begin in `next_states`."""
         table = self.states.observations if isinstance(self.states, HistoryTable) else self.states
-        ids = table.intern_batch(next_states, self.num_envs)
+        firsts = table.intern_batch(next_states, self.num_envs)
+        ids = firsts.copy()
         if len(finals):
             ids[list(ended)] = table.intern_batch(table.stacked(list(finals)), len(finals))
         if not isinstance(self.states, HistoryTable):
-            return ids
+            return ids, firsts
         states, active = self.states.begin(ids), self._active
         states[active] = self.states.follow(self._current[active], ids[active])
-        return states
+        return states, self.states.begin(firsts)
 
-    def abort(self, envs: Sequence[int] | None = None) -> None:
+    def abort(self, envs: Envs | None = None) -> None:
         """Break off the running episodes of `envs` (None: of all): they are remembered as unfinished."""
         chosen = range(self.num_envs) if envs is None else envs
         running = [env for env in chosen if self._active[env]]

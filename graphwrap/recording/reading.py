@@ -13,6 +13,7 @@ from gymnasium import spaces
 from graphwrap.data.keys import ARRAY_SPACES, shorten
 from graphwrap.data.tables import ArrayTable
 from graphwrap.recording.history import HistoryTable
+from graphwrap.recording.ledger import Envs
 from graphwrap.states import KeyTable, StateKey, make_table
 
 SUCCESS_KEYS = ("is_success", "success", "won")
@@ -28,6 +29,9 @@ class Reader:
     Args:
         observation_space, action_space: Those of one environment.
         task, success, state: As in `graphwrap.wrap`.
+
+    Attributes:
+        whole_states: Whether a batch of observations is a batch of values as it is.
     """
 
     def __init__(
@@ -51,7 +55,7 @@ class Reader:
             self._state = state
         self.actions = make_table(action_space)
         self._warned = False
-        self._whole_states = isinstance(observations, ArrayTable)
+        self.whole_states = isinstance(observations, ArrayTable)
         self._whole_actions = isinstance(self.actions, ArrayTable)
         self._array_actions = isinstance(action_space, ARRAY_SPACES)
 
@@ -71,7 +75,7 @@ class Reader:
         return self.actions.stacked([action])
 
     def states_of(
-        self, batch: Any, infos: Sequence[Any], ended: Sequence[int] = (), finals: Sequence[Any] = ()
+        self, batch: Any, infos: Sequence[Any], ended: Envs = (), finals: Sequence[Any] = ()
     ) -> tuple[Any, Sequence[Any]]:
         """Return the values of a batch, and the values of the final observations that are not in them.
 
@@ -81,16 +85,16 @@ class Reader:
             ended: Environments whose episode has ended.
             finals: Their final observations. () where the batch holds them.
         """
-        if self._whole_states:
+        if self.whole_states:
             return batch, finals
         observations = rows(self.observation_space, batch, len(infos))
         for env, final in zip(ended, finals):
             observations[env] = final
         return self._values(observations, infos), ()
 
-    def starts_of(self, batch: Any, envs: Sequence[int], infos: Sequence[Any]) -> Any:
+    def starts_of(self, batch: Any, envs: Envs, infos: Sequence[Any]) -> Any:
         """Return the values of some environments' part of a batch, given the info of each of them."""
-        if self._whole_states:
+        if self.whole_states:
             return parts(self.observation_space, batch, envs)
         return self._values([row(self.observation_space, batch, env) for env in envs], infos)
 
@@ -140,13 +144,15 @@ class Reader:
                 return _as_flag(f"info[{key!r}] at an episode's end is", value)
         return None
 
-    def successes(self, infos: Mapping[str, Any], ended: Sequence[int]) -> Sequence[bool | None]:
+    def successes(self, infos: Mapping[str, Any], ended: Envs) -> Sequence[bool | None]:
         """Return what the final step of each of `ended` says about success, () where nothing says anything.
 
         Args:
             infos: Those of a Gymnasium vector environment, of the final steps. For a success that is no function.
             ended: Environments.
         """
+        if not infos and self.success is None:
+            return ()
         known: dict[int, bool | None] = {}
         for key in SUCCESS_KEYS if self.success is None else (self.success,):
             values, mask = infos.get(key), infos.get(f"_{key}")
@@ -200,7 +206,7 @@ def rows(space: spaces.Space, batch: Any, n: int) -> list[Any]:
     return [row(space, batch, index) for index in range(n)]
 
 
-def parts(space: spaces.Space, batch: Any, envs: Sequence[int]) -> Any:
+def parts(space: spaces.Space, batch: Any, envs: Envs) -> Any:
     """Return a copy of some environments' part of a batch of arrays, itself such a batch."""
     if isinstance(space, spaces.Dict):
         return {name: parts(part, batch[name], envs) for name, part in space.spaces.items()}

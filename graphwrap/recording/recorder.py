@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from graphwrap.credit import Credit
-from graphwrap.recording.ledger import Ledger
+from graphwrap.recording.ledger import Envs, Ledger
 from graphwrap.recording.steps import StepLog
 from graphwrap.recording.windows import Rows, WindowCredit, to_transitions
 from graphwrap.states import KeyTable
@@ -100,13 +100,13 @@ class Recorder:
         """The ids of the running window's actions, int32 (T, num_envs)."""
         return self._steps.action.copy()
 
-    def begin(self, envs: Sequence[int], starts: Any, labels: Sequence[Any] | None = None) -> None:
+    def begin(self, envs: Envs, starts: Any, labels: Sequence[Any] | None = None) -> None:
         """Begin an episode in each of `envs`, which have none running.
 
         Args:
             envs: Environments, B of them.
             starts: The first state of each one, as `KeyTable.intern_batch` takes B values; nobody else changes them.
-                None, without `group_size`: what the last row led to.
+                None, without `group_size`: they were among the `next_states` of the last row.
             labels: The task of each one. None: the task is the first state.
 
         Raises:
@@ -120,7 +120,7 @@ class Recorder:
         self._active[envs] = True
         self._idle -= len(envs)
 
-    def _enter(self, envs: Sequence[int], starts: Any, labels: Sequence[Any]) -> np.ndarray:
+    def _enter(self, envs: Envs, starts: Any, labels: Sequence[Any]) -> np.ndarray:
         if self.group_size is None:
             return self.ledger.enter(envs, labels)
         states = self.states.intern_batch(starts, len(envs))
@@ -133,7 +133,7 @@ class Recorder:
         rewards: Any,
         terminated: Any,
         truncated: Any,
-        ended: Sequence[int] = (),
+        ended: Envs = (),
         successes: Sequence[bool | None] = (),
         *,
         finals: Sequence[Any] = (),
@@ -149,7 +149,7 @@ class Recorder:
             truncated: bool (num_envs,).
             ended: The environments whose episode ended with this step.
             successes: For each of them whether it succeeded. None: it did if it terminated with a positive return.
-            finals: For each of them its final state, where that is not in `next_states`.
+            finals: For each of them its final state, where `next_states` holds the first state of its next episode.
             partly: Environments without a running episode made no step. Their row counts for nothing.
 
         Returns:
@@ -173,7 +173,7 @@ class Recorder:
             self._idle += len(ended)
         return None
 
-    def abort(self, envs: Sequence[int] | None = None) -> None:
+    def abort(self, envs: Envs | None = None) -> None:
         """Break off the running episodes of `envs` (None: of all): they stay unfinished."""
         chosen = np.arange(self.num_envs) if envs is None else np.asarray(envs, np.int64)
         chosen = chosen[self._active[chosen]]

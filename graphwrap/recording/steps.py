@@ -11,7 +11,7 @@ import numpy as np
 
 from graphwrap.kernels.episodes import follow_episodes
 from graphwrap.recording.history import HistoryTable
-from graphwrap.recording.ledger import UNKNOWN, Ledger
+from graphwrap.recording.ledger import UNKNOWN, Envs, Ledger
 from graphwrap.recording.values import StartLog, ValueLog
 from graphwrap.recording.windows import Rows
 from graphwrap.states import KeyTable
@@ -89,6 +89,8 @@ class StepLog:
         self._actions = ValueLog(actions, num_envs)
         self._starts = StartLog(states)
         self._begun: list[Begun] = []
+        self._final_values = StartLog(self._observed.table)
+        self._finals: list[tuple[int, Envs, slice]] = []  # row, environments, place in that log
         self._settled = 0
         shape = (64, num_envs)
         self._columns: dict[str, Any] = {
@@ -116,7 +118,7 @@ class StepLog:
 
         Args:
             envs: int64 (B,).
-            starts: Where their first states are kept; None: what the last row led to.
+            starts: Where their first states are kept; None: in the last row, among its `next_states`.
             tasks: Places in the ledger, int32 (B,); None: the task is the first state.
         """
         self._begun.append(Begun(self.length, envs, starts, tasks))
@@ -130,7 +132,7 @@ class StepLog:
         terminated: Any,
         truncated: Any,
         is_step: Any,
-        ended: Sequence[int],
+        ended: Envs,
         successes: Sequence[bool | None],
     ) -> None:
         """Append a row; see `Recorder.record`. An error leaves the rows as they were."""
@@ -138,7 +140,10 @@ class StepLog:
         if t == len(columns["reward"]):
             self._grow()
         self._actions.put(t, actions)
-        self._observed.put(t, next_states, ended if finals else (), finals)
+        self._observed.put(t, next_states)
+        if finals:
+            values = self._observed.table.stacked(list(finals))
+            finals_at = self._final_values.append(values, len(finals))
         try:
             columns["reward"][t] = rewards
             columns["terminated"][t] = terminated
@@ -154,6 +159,8 @@ class StepLog:
             columns["is_step"][t] = is_step
         if successes:
             columns["success"][t, ended] = [UNKNOWN if success is None else success for success in successes]
+        if finals:
+            self._finals.append((t, ended, finals_at))
         self.length = t + 1
 
     def _grow(self) -> None:
@@ -185,6 +192,13 @@ class StepLog:
             return
         rows = slice(begin, end)
         self._columns["next_state"][rows] = self._observed.ids(end)[rows]
+        if self._finals:
+            sizes = [len(envs) for _, envs, _ in self._finals]
+            at = np.repeat([row for row, _, _ in self._finals], sizes)
+            envs = np.concatenate([envs for _, envs, _ in self._finals])
+            self._columns["next_state"][at, envs] = self._final_values.ids()
+            self._finals.clear()
+            self._final_values.clear()
         if self._history is not None:
             self._follow(rows)
         columns = {name: column[rows] for name, column in self._columns.items()}
@@ -217,10 +231,7 @@ class StepLog:
         group = next(begun, None)
         for t in range(rows.start, rows.stop):
             while group is not None and group.row <= t:
-                ids = (
-                    columns["next_state"][t - 1, group.envs] if group.starts is None else starts[group.starts]
-                )
-                current[group.envs] = ids
+                current[group.envs] = self._first_states(group, starts)
                 group = next(begun, None)
             observed, real = columns["next_state"][t], columns["is_step"][t]
             states = table.begin(observed)
@@ -238,15 +249,10 @@ class StepLog:
         if not begun:
             none = np.zeros(0, np.int64)
             return none, none, np.zeros(0, np.int32), none
-        ids, next_state = self._starts.ids(), self["next_state"]
+        ids = self._starts.ids()
         sizes = [len(group.envs) for group in begun]
         envs = np.concatenate([group.envs for group in begun])
-        starts = np.concatenate(
-            [
-                next_state[group.row - 1, group.envs] if group.starts is None else ids[group.starts]
-                for group in begun
-            ]
-        )
+        starts = np.concatenate([self._first_states(group, ids) for group in begun])
         known = np.repeat([group.tasks is not None for group in begun], sizes)
         tasks = np.empty(len(envs), np.int32)
         if known.any():
@@ -256,6 +262,13 @@ class StepLog:
         self._starts.clear()
         row = np.repeat([group.row - first_row for group in begun], sizes)
         return row, envs, starts, self._ledger.begin(tasks)
+
+    def _first_states(self, group: Begun, starts: np.ndarray) -> np.ndarray:
+        """The ids of the first states of `group`, given those of the log of starts."""
+        if group.starts is not None:
+            return starts[group.starts]
+        observed = self._observed.ids(self.length)[group.row - 1, group.envs]
+        return observed if self._history is None else self._history.begin(observed)
 
     def release(self, envs: np.ndarray) -> np.ndarray:
         """Forget which episodes run in `envs`; returns their numbers. After `settle`."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -41,38 +40,27 @@ class ValueLog:
             self._capacity = int(np.clip(PENDING_BYTES // row_bytes, 1, MOST_PENDING_ROWS))
             self._pending = _buffers(self._layout, (self._capacity, num_envs))
 
-    def put(self, row: int, batch: Any, instead: Sequence[int] = (), values: Sequence[Any] = ()) -> None:
+    def put(self, row: int, batch: Any) -> None:
         """Set the values of a row, which is the one after the last or the last one again.
 
         Args:
             row: Its number.
             batch: Values as `KeyTable.intern_batch` takes them.
-            instead: Environments whose value is another one.
-            values: That value, for each of them.
 
         Raises:
             TypeError, ValueError: As `KeyTable.intern_batch`; rows before this one are unchanged.
         """
         if self._layout is None:
-            self._put_ids(row, batch, instead, values)
+            ids = self.table.intern_batch(batch, self._num_envs)
+            self._make_room(row + 1)
+            self._ids[row] = ids
+            self._done = row + 1
             return
         place = row - self._done
         if place >= self._capacity:
             self._intern(row)
             place = 0
         _write(self._layout, self._pending, place, batch, self._num_envs)
-        for env, value in zip(instead, values):
-            _write_one(self._layout, self._pending, (place, env), value)
-
-    def _put_ids(self, row: int, batch: Any, instead: Sequence[int], values: Sequence[Any]) -> None:
-        if len(instead):
-            batch = list(batch)
-            for env, value in zip(instead, values):
-                batch[env] = value
-        ids = self.table.intern_batch(batch, self._num_envs)
-        self._make_room(row + 1)
-        self._ids[row] = ids
-        self._done = row + 1
 
     def _intern(self, stop: int) -> None:
         count = stop - self._done
@@ -185,16 +173,6 @@ def _write(layout: Layout, buffer: Any, place: int, batch: Any, n: int) -> None:
         return
     for name, (inner, part) in zip(_names(layout), nested(layout, batch)):
         _write(inner, buffer[name], place, part, n)
-
-
-def _write_one(layout: Layout, buffer: Any, place: tuple[int, int], value: Any) -> None:
-    if isinstance(layout, Leaf):
-        if type(value) is not np.ndarray or value.dtype != layout.dtype or value.shape != layout.shape:
-            value = cast_array(value, layout.dtype, layout.shape)
-        buffer[place] = value
-        return
-    for name, (inner, part) in zip(_names(layout), nested(layout, value)):
-        _write_one(inner, buffer[name], place, part)
 
 
 def _first_rows(layout: Layout, buffer: Any, count: int) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import zip_longest
 from typing import Any
 
 import gymnasium
@@ -114,7 +115,7 @@ class CreditVectorEnv(VectorWrapper):
                     self.env.reset()
                     self._probe(envs, tickets)
                 observations, infos = self._seeded_reset(envs, tickets, options)
-            self._begin(envs.tolist(), observations, infos, tickets)
+            self._begin(envs, observations, infos, tickets)
         except BaseException as error:
             self.abandon_groups()  # one that lacks a member is never complete
             raise_if_worker_died(error, self.env.unwrapped)
@@ -207,13 +208,14 @@ class CreditVectorEnv(VectorWrapper):
         done = np.logical_or(terminated, truncated)
         if begun is not None:
             done &= ~begun
-        ended = done.nonzero()[0].tolist()
-        if ended:
+        ended = done.nonzero()[0]
+        if len(ended):
             states, successes, finals = self._at_ends(
                 ended, observations, rewards, terminated, truncated, infos
             )
         else:
-            states, finals = self._reader.states_of(observations, InfoRows(infos, self.num_envs))
+            rows = InfoRows(infos, self.num_envs) if not self._reader.whole_states else ()
+            states, finals = self._reader.states_of(observations, rows)
             successes = ()
         active = self.recorder.active if self._is_online else None
         shaping = self.recorder.record(
@@ -228,11 +230,12 @@ class CreditVectorEnv(VectorWrapper):
             partly=begun is not None,
         )
         if self._mode == AutoresetMode.SAME_STEP:
-            begun = done if ended else None
+            if len(ended):
+                observations, infos = self._begin_after_step(ended, observations, infos)
         elif self._mode == AutoresetMode.NEXT_STEP:
             self._ended, self._num_ended = done, len(ended)
-        if begun is not None:
-            observations, infos = self._begin_after_step(begun.nonzero()[0], observations, infos)
+            if begun is not None:
+                observations, infos = self._begin_after_step(begun.nonzero()[0], observations, infos)
         if shaping is not None:
             infos = {**infos, OUTCOME_REWARD: np.array(rewards), f"_{OUTCOME_REWARD}": active}
             rewards = rewards + shaping
@@ -240,7 +243,7 @@ class CreditVectorEnv(VectorWrapper):
 
     def _at_ends(
         self,
-        ended: Sequence[int],
+        ended: np.ndarray,
         observations: Any,
         rewards: Any,
         terminated: Any,
@@ -249,11 +252,11 @@ class CreditVectorEnv(VectorWrapper):
     ) -> tuple[Any, Sequence[bool | None], Sequence[Any]]:
         """The states that a step led to, what its ended episodes say about success, and their final states."""
         finals, final_infos = self._finals(observations, infos, ended)
-        instead: dict[int, dict[str, Any]] = {}
         by_function = callable(self._reader.success)
-        if by_function or self._reader.needs_infos:
-            instead = dict(zip(ended, info_rows(final_infos, ended, self.num_envs)))
-        rows = InfoRows(infos, self.num_envs, instead)
+        rows: Sequence[Any] = ()
+        if by_function or not self._reader.whole_states:
+            own = info_rows(final_infos, ended.tolist(), self.num_envs)
+            rows = InfoRows(infos, self.num_envs, dict(zip(ended.tolist(), own)))
         successes: Sequence[bool | None]
         if by_function:
             successes = [
@@ -264,7 +267,7 @@ class CreditVectorEnv(VectorWrapper):
                     bool(truncated[env]),
                     rows[env],
                 )
-                for i, env in enumerate(ended)
+                for i, env in enumerate(ended.tolist())
             ]
         else:
             successes = self._reader.successes(final_infos, ended)
@@ -272,7 +275,7 @@ class CreditVectorEnv(VectorWrapper):
         return states, successes, finals
 
     def _finals(
-        self, observations: Any, infos: dict[str, Any], ended: Sequence[int]
+        self, observations: Any, infos: dict[str, Any], ended: np.ndarray
     ) -> tuple[Sequence[Any], dict[str, Any]]:
         """The last observations of episodes that have ended, () where the batch holds them, and the last infos."""
         if self._mode != AutoresetMode.SAME_STEP:
@@ -286,17 +289,19 @@ class CreditVectorEnv(VectorWrapper):
         if not isinstance(final_infos, Mapping):  # a sequence with the info of each environment
             final_infos = gathered(final_infos, ended)
         if isinstance(final, (dict, tuple)):
-            return [row(self._space, final, env) for env in ended], final_infos
-        return [final[env] for env in ended], final_infos
+            return [row(self._space, final, env) for env in ended.tolist()], final_infos
+        if isinstance(final, np.ndarray):
+            return list(final[ended]), final_infos
+        return [final[env] for env in ended.tolist()], final_infos
 
     def _begin_after_step(
         self, envs: np.ndarray, observations: Any, infos: dict[str, Any]
     ) -> tuple[Any, dict[str, Any]]:
         """Begin the episodes of sub-environments that a step has reset; with groups, reset them with their seeds."""
         if self._tickets is None:
-            self._begin(
-                envs.tolist(), observations, infos, [], recorded=self._mode == AutoresetMode.NEXT_STEP
-            )
+            # A batch of arrays was recorded as it is, the first states of these episodes with it.
+            recorded = self._mode == AutoresetMode.NEXT_STEP or self._reader.whole_states
+            self._begin(envs, observations, infos, [], recorded=recorded)
             return observations, infos
         tickets = [self._tickets.take() for _ in envs]
         # A wrapper may write into what it handed on, as RecordEpisodeStatistics does into its mask of ended episodes.
@@ -309,12 +314,12 @@ class CreditVectorEnv(VectorWrapper):
             observations = put_row(self._space, observations, env, row(self._space, fresh, env))
         reset = np.isin(np.arange(self.num_envs), envs)
         infos = put_info_rows(infos, fresh_infos, reset, self.num_envs)
-        self._begin(envs.tolist(), observations, infos, tickets)
+        self._begin(envs, observations, infos, tickets)
         return observations, infos
 
     def _begin(
         self,
-        envs: Sequence[int],
+        envs: np.ndarray,
         observations: Any,
         infos: dict[str, Any],
         tickets: Sequence[Ticket],
@@ -324,18 +329,18 @@ class CreditVectorEnv(VectorWrapper):
         """Begin an episode in each of `envs`; `recorded`: the last row leads to its first state."""
         reader = self._reader
         by_info = not tickets and reader.task not in ("start", "single")
-        own: list[dict[str, Any]] = [{}] * len(envs)
+        own: Sequence[dict[str, Any]] = ()
         if by_info or reader.needs_infos:
-            own = info_rows(infos, envs, self.num_envs)
+            own = info_rows(infos, envs.tolist(), self.num_envs)
         labels: list[Any] | None = None
         if tickets:
             labels = [ticket.group for ticket in tickets]
         elif reader.task != "start":
             labels = [
                 reader.task_label(partial(row, self._space, observations, env), info)
-                for env, info in zip(envs, own)
+                for env, info in zip_longest(envs.tolist(), own)
             ]
-        starts = None if recorded else reader.starts_of(observations, envs, own)
+        starts = None if recorded else reader.starts_of(observations, envs.tolist(), own)
         self.recorder.begin(envs, starts, labels)
 
     def assign_credit(self, unfinished: str = "mask") -> WindowCredit:

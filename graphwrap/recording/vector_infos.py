@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from graphwrap.recording.ledger import Envs
 from graphwrap.vector_envs import info_rows
 
 
@@ -35,7 +36,7 @@ class InfoRows(Sequence):
         return info_rows(self._infos, [env], self._num_envs)[0]
 
 
-def gathered(infos: Sequence[Any], envs: Sequence[int]) -> dict[str, Any]:
+def gathered(infos: Sequence[Any], envs: Envs) -> dict[str, Any]:
     """Return the infos of some environments, each a dict, as a dict of lists with masks."""
     found: dict[str, Any] = {}
     for env in envs:
