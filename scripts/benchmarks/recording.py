@@ -69,8 +69,8 @@ def measure(settings: Settings) -> list[Measured]:
 def against_statistics(num_envs: int, mode: AutoresetMode, settings: Settings) -> Ratio:
     """Time of a step of each wrapper minus that of the bare environment, all three measured in turn.
 
-    Recording writes steps down; which episode a row belongs to and which states are equal is worked out when a window is
-    closed, and counted as credit. What that takes per vector step is a detail of the result.
+    Recording writes steps down; which episode a row belongs to and which states are equal is worked out when a window
+    is closed, and counted as credit. What that takes per vector step is a detail of the result.
     """
     import graphwrap
 

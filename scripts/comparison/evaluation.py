@@ -54,7 +54,8 @@ def held_out_starts(settings: Settings) -> list[Start]:
     if not isinstance(levels, LevelSet):
         if levels == training:
             raise ValueError(
-                f"held-out levels must not be training levels, but both are {levels.name}, split {levels.split}; {advice}"
+                f"held-out levels must not be training levels, but both are {levels.name}, split {levels.split}; "
+                f"{advice}"
             )
         count = HELD_OUT_SEEDS if settings.eval_episodes is None else settings.eval_episodes
         return [Start(_seed(level), level) for level in range(count)]

@@ -134,11 +134,11 @@ def episodes_of(window: Any, envs: Any, count: int) -> list[list[list[tuple]]]:
     return found
 
 
-@pytest.mark.parametrize("observations", ["box", "dict", "text", "discrete"])
-@pytest.mark.parametrize("maker", MAKERS)
+KINDS = [(maker, kind) for maker in ("sync", "custom") for kind in ("box", "dict", "text", "discrete")]
+
+
+@pytest.mark.parametrize(("maker", "observations"), [*KINDS, ("async", "box")])
 def test_all_modes_and_kinds_record_the_same_episodes(maker: str, observations: str) -> None:
-    if maker == "async" and observations != "box":
-        pytest.skip("one space is enough for processes")
     expected = None
     for mode in MODES:
         venv = graphwrap.wrap(MAKERS[maker](3, mode, observations=observations, flags=True), "graphgpo")

@@ -16,7 +16,7 @@ from graphwrap.scripts.benchmarks.text import networkx_credit
 from graphwrap.scripts.benchmarks.walks import random_columns
 
 FAST = ("text", "graphs", "recording", "sokoban")
-SLOW = ("bellman", "gae", "memory", "training", "first_use")
+SLOW = ("bellman", "gae", "memory", "load", "training", "first_use")
 
 
 def check(name: str) -> None:
