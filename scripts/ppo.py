@@ -111,8 +111,8 @@ def train(env: Any, args: Args) -> Iterator[tuple[Agent, dict[str, float]]]:
             delta = rewards[t].float() + args.gamma * values[t + 1] * ~terminated[t] - values[t]
             gae[t] = delta + args.gamma * args.gae_lambda * gae[t + 1] * ~(terminated[t] | truncated[t])
         returns = (gae + values)[:-1].flatten()
-        advantages = gae[:-1] if args.outcome else torch.as_tensor(credit.advantages, device=device).float()
-        rows = torch.as_tensor(credit.is_step if args.outcome else credit.mask).flatten().nonzero()[:, 0]
+        advantages = gae[:-1] if args.outcome else torch.tensor(credit.advantages, device=device).float()
+        rows = torch.tensor(credit.is_step if args.outcome else credit.mask).flatten().nonzero()[:, 0]
         inputs, acted, old, advantages = torch.cat(seen), acted.flatten(), old.flatten(), advantages.flatten()
 
         for _ in range(args.epochs):

@@ -27,7 +27,7 @@ from graphwrap.recording.options import check_options, check_whole_groups, make_
 from graphwrap.recording.reading import Reader, copy_batch, put_row, row
 from graphwrap.recording.tickets import Ticket, Tickets
 from graphwrap.recording.windows import WindowCredit
-from graphwrap.recording.workers import raise_if_worker_died
+from graphwrap.recording.workers import await_answers, check_alive, raise_if_worker_died
 from graphwrap.states import StateKey
 
 _SAME_OBSERVATIONS = (VecMonitor, VecCheckNan, VecVideoRecorder)  # wrappers that change no observation
@@ -117,6 +117,8 @@ class CreditVecEnv(VecEnvWrapper):
         self.recorder.abandon_groups()
         self.recorder.abort()
         try:
+            if isinstance(self._base, SubprocVecEnv):
+                check_alive(self._base)
             return self._reset()
         except BaseException as error:
             raise_if_worker_died(error, self._base)
@@ -191,6 +193,8 @@ class CreditVecEnv(VecEnvWrapper):
         are unfinished.
         """
         try:
+            if isinstance(self._base, SubprocVecEnv):
+                await_answers(self._base)
             return self._step_wait()
         except BaseException as error:
             self.recorder.abort()

@@ -2,7 +2,38 @@
 
 from __future__ import annotations
 
+from multiprocessing import connection
 from typing import Any
+
+
+def await_answers(env: Any) -> None:
+    """Wait until every worker process of a `SubprocVecEnv` has answered, or one of them has died.
+
+    Forked workers hold each other's pipes open, so reading from a dead one's would wait for ever.
+
+    Raises:
+        EOFError: A worker died and left no answer.
+    """
+    waiting = dict(zip(env.remotes, env.processes))
+    sentinels = {process.sentinel: remote for remote, process in waiting.items()}
+    while waiting:
+        for ready in connection.wait([*waiting, *sentinels]):
+            if ready in sentinels:
+                if not sentinels[ready].poll():  # type: ignore[index]
+                    raise EOFError("a worker process has died")
+                del sentinels[ready]  # type: ignore[arg-type]
+            else:
+                waiting.pop(ready, None)
+
+
+def check_alive(env: Any) -> None:
+    """Check that every worker process of a `SubprocVecEnv` lives.
+
+    Raises:
+        EOFError: One has died.
+    """
+    if not all(process.is_alive() for process in env.processes):
+        raise EOFError("a worker process has died")
 
 
 def raise_if_worker_died(error: BaseException, env: Any) -> None:

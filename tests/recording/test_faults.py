@@ -241,6 +241,25 @@ def test_a_dead_worker_is_named_at_a_reset_too() -> None:
     gymnasium_env.env.close(terminate=True)
 
 
+def test_a_dead_forked_worker_does_not_hang_the_others() -> None:
+    for in_step in (True, False):
+        venv = graphwrap.wrap(line_vec(3, vec_env_cls=SubprocVecEnv))
+        venv.reset()
+        venv.step(np.ones(3, int))
+        venv.step_async(np.ones(3, int)) if in_step else None
+        worker = venv.unwrapped.processes[1]
+        venv.unwrapped.remotes[1].recv() if in_step else None  # as if it died before it answered
+        os.kill(worker.pid, signal.SIGKILL)
+        worker.join()
+        with pytest.raises(
+            RuntimeError, match=r"worker process of SubprocVecEnv has died: 1 \(exit code -9\)"
+        ):
+            venv.step_wait() if in_step else venv.reset()
+        assert venv.assign_credit("graph").advantages.shape == (1, 3)
+        for process in venv.unwrapped.processes:
+            process.kill()
+
+
 def test_a_worker_that_an_error_ended_is_named_by_the_next_reset() -> None:
     venv = graphwrap.wrap(lines(kind=AsyncVectorEnv, fails_at=1))
     venv.reset(seed=0)
