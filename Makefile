@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint type format bench bench-kernels clean
+.PHONY: help demo test lint type format bench bench-kernels clean-kernels clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 22
@@ -40,6 +40,9 @@ bench: $(INSTALLED) ## measure the figures of docs/benchmarks.md
 
 bench-kernels: $(INSTALLED) ## measure single kernels
 	$(BIN)/python -m pytest tests/benchmarks --benchmark-enable --benchmark-only
+
+clean-kernels: ## remove compiled kernels, which are made anew at their next use
+	find graphwrap envs -name '*.nb[ic]' -delete
 
 clean: ## remove the environment and caches
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from graphwrap.scripts.benchmarks import BENCHMARKS, FEWEST_PAIRS, Measured, Settings
+from graphwrap.scripts.benchmarks import BENCHMARKS, FEWEST_PAIRS, Benchmark, Measured, Settings
 
 NUMBERS_ARE_OFF = "sizes are small, so the numbers mean nothing"
 
@@ -61,8 +63,7 @@ def bench(
         for name in names:
             benchmark = BENCHMARKS[name]
             bar = progress.add_task(name, total=pairs * benchmark.series)
-            chosen = Settings(pairs, quick, lambda bar=bar: progress.advance(bar))  # type: ignore[misc]
-            found, reason = _measure(name, chosen)
+            found, reason = _measure(benchmark, pairs, quick, partial(progress.advance, bar))
             results += found
             if reason:
                 failures[name] = reason
@@ -81,16 +82,33 @@ def bench(
         raise typer.Exit(1)
 
 
-def _measure(name: str, settings: Settings) -> tuple[list[Measured], str]:
-    """What was measured, and what went wrong: one fault must not lose the results of the others."""
-    benchmark = BENCHMARKS[name]
+def _measure(
+    benchmark: Benchmark, pairs: int, quick: bool, on_pair: Callable[[], None]
+) -> tuple[list[Measured], str]:
+    """What was measured, and what went wrong: one fault must not lose the results of the others.
+
+    Each subject has a process of its own, so that none is measured in memory that others have left in pieces.
+    """
+    from graphwrap.scripts.comparison.jobs import run_jobs
+
     missing = benchmark.missing()
     if missing:
         return [], f"needs what is not installed: pip install {' '.join(missing)}"
-    try:
-        return benchmark.measure(settings), ""
-    except Exception as error:
-        return [], f"{type(error).__name__}: {error}"
+    for event in run_jobs(measure_job, [(benchmark, pairs, quick)], 1):
+        if event.kind == "update":
+            on_pair()
+        elif event.kind == "done":
+            return event.value, ""
+        elif event.kind == "failed":
+            return [], event.value.strip().splitlines()[-1]
+    raise AssertionError("a job ends as done or failed")
+
+
+def measure_job(
+    benchmark: Benchmark, pairs: int, quick: bool, report: Callable[[None], None]
+) -> list[Measured]:
+    """Measure one subject, as a job of `graphwrap.scripts.comparison.jobs`."""
+    return benchmark.measure(Settings(pairs, quick, lambda: report(None)))
 
 
 def _list(console: Any) -> None:
