@@ -35,7 +35,8 @@ def measure(settings: Settings) -> list[Measured]:
     work = f"{many:,} integer-state transitions in {many // ROWS_PER_TASK:,} tasks"
 
     def each(name: str, found: list[dict[str, Any]]) -> list[float]:
-        return [one[name] / one["rows"] for one in found]
+        # The system counts processor time in ticks: of a quick run it may see none.
+        return [max(one[name], 1e-6) / one["rows"] for one in found]
 
     def growth(name: str, what: str, unit: str) -> Ratio:
         return Ratio(
