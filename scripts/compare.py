@@ -198,7 +198,7 @@ def compare(
         plan = plan_comparison(
             settings, specs, chosen_seeds, folder, command=command_line("compare"), overwrite=not resume
         )
-    except (ValueError, ImportError) as error:
+    except (ValueError, ImportError, OSError) as error:
         typer.echo(f"graphwrap compare: {error}", err=True)
         raise typer.Exit(2) from None
     raise typer.Exit(run_comparison(plan, processes=jobs, target=target))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -69,3 +70,30 @@ def test_a_full_disk_leaves_the_file_as_it_was(tmp_path: Path, kind: str) -> Non
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.stdout == "refused, kept\n", done.stdout + done.stderr
     assert [each.name for each in tmp_path.iterdir()] == [path.name]
+
+
+@pytest.mark.slow
+def test_a_comparison_keeps_what_was_written_and_says_how_to_go_on(tmp_path: Path) -> None:
+    options = ["compare", "--updates", "1", "--num-envs", "16", "--seeds", "1", "--credits", "grpo,graphgpo"]
+    options += ["--eval-episodes", "4", "--jobs", "1", "--out"]
+    program = "from graphwrap.cli import main; main()"
+    limited = "import resource, signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN);"
+    # Large enough for the runs, too small for the picture of the report.
+    limited += "resource.setrlimit(resource.RLIMIT_FSIZE, (30_000, 30_000));"
+
+    def compare(folder: str, prefix: str = "") -> subprocess.CompletedProcess:
+        command = [sys.executable, "-W", "ignore", "-c", prefix + program, *options, str(tmp_path / folder)]
+        environment = {**os.environ, "COLUMNS": "500"}
+        return subprocess.run(command, capture_output=True, text=True, timeout=240, env=environment)
+
+    assert compare("first").returncode == 0  # compiles the kernels, whose files are larger
+    done = compare("out", limited)
+    out = tmp_path / "out"
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
+    assert "2 finished runs are kept there, and once this is mended the same command goes on" in done.stdout
+    assert len(list(out.glob("runs/*.json"))) == 2
+    assert not list(out.rglob("*.part"))
+    assert not (out / "curves.png").exists()
+    assert compare("out").returncode == 0
+    assert (out / "curves.png").exists()

@@ -86,13 +86,28 @@ def run_comparison(plan: Plan, *, processes: int | None = None, target: float = 
                 f"interrupted: {kept} finished runs are kept in {folder.path}, the same command goes on from there"
             )
             return 130
+        except OSError as error:
+            return _cannot_write(error, folder, console)
     if folder.runs():
-        write_report(folder, console, target)
+        try:
+            write_report(folder, console, target)
+        except OSError as error:
+            return _cannot_write(error, folder, console)
     if failures:
         console.print(
             f"[red]failed:[/red] {', '.join(failures)}; the same command tries again", highlight=False
         )
     return 1 if failures else 0
+
+
+def _cannot_write(error: OSError, folder: Folder, console: Console) -> int:
+    kept = len(folder.runs())
+    console.print(
+        f"[red]cannot write to {folder.path}:[/red] {error.strerror or error}; {kept} finished runs are kept there, "
+        "and once this is mended the same command goes on from there",
+        highlight=False,
+    )
+    return 1
 
 
 def do_runs(
