@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import tempfile
@@ -30,7 +31,22 @@ def jit(function: F) -> F:
         cached.stats.cache_path
     ):  # Numba does not try the one of a zipped package
         return cast(F, numba.njit(nogil=True)(function))
+    _keep_running_where_saving_fails(cached)
     return cast(F, cached)
+
+
+def _keep_running_where_saving_fails(dispatcher: Any) -> None:
+    """Let a kernel whose machine code cannot be saved (a full disk) run all the same, compiled anew in each process."""
+    cache: Any = getattr(dispatcher, "_cache", None)
+    if not hasattr(cache, "save_overload"):
+        return
+    save = cache.save_overload
+
+    def save_overload(*arguments: Any) -> None:
+        with contextlib.suppress(OSError):
+            save(*arguments)
+
+    cache.save_overload = save_overload
 
 
 @functools.cache

@@ -59,6 +59,23 @@ def test_without_any_place_for_a_cache(tmp_path, kind):
     assert eval(run(folder, home="/dev/null/nowhere")) == pytest.approx(expected)
 
 
+@pytest.mark.slow
+def test_a_full_disk_costs_the_cache_only(tmp_path):
+    limit = "import resource, signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN);"
+    limit += "resource.setrlimit(resource.RLIMIT_FSIZE, (4000, 4000))\n"
+    for prefix in (limit, ""):
+        done = subprocess.run(
+            [sys.executable, "-c", prefix + SCRIPT, str(PACKAGE.parent)],
+            env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        assert eval(done.stdout) == pytest.approx([0.5**0.5, 0.0, -(0.5**0.5), 0.0])
+    assert not list(tmp_path.rglob("*.tmp.*"))
+
+
 def test_import_loads_neither_numba_nor_a_learner():
     loaded = subprocess.run(
         [sys.executable, "-c", "import sys, graphwrap; print(*sys.modules)"],
