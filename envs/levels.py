@@ -239,7 +239,8 @@ def load_levels(levels: str | Path | LevelSet = "6x6-1", split: str = "train") -
     path = Path(levels)
     if not path.is_file():
         raise ValueError(
-            f"levels is a shipped set ({', '.join(shipped)}), a LevelSet or the path of a level file; got {levels!r}."
+            f"levels is a shipped set ({', '.join(shipped)}), the path of a level file, a LevelSet, or levels made on "
+            f"the fly such as 'generate:7x7-2'; got {levels!r}, and there is no such file."
         )
     try:
         boards, optimal, header = parse_xsb(decode(path.read_bytes()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from numbers import Real
@@ -22,6 +23,9 @@ from graphwrap.transitions import Outcome, Transitions
 
 OUTCOME_REWARD = "outcome_reward"
 """Entry of the info that holds the environment's own reward where the reward is shaped."""
+
+_LARGE = 3.0
+"""How many times the return of a success a potential may be before its user is told."""
 
 _CHUNK = (
     256  # steps of a running episode that are kept before they enter the memory as steps of an unfinished one
@@ -108,6 +112,7 @@ class OnlinePotential:
         self._latest: dict[Hashable, _Latest] = {}
         self._alive: WeakSet[TaskPotential] = WeakSet()
         self._next_episode = 0
+        self._warned = False
         # The running episodes. Their last steps are `_steps[env, :_length[env]]`.
         self._active = np.zeros(num_envs, np.bool_)
         self._task: list[Hashable] = [None] * num_envs
@@ -331,10 +336,25 @@ class OnlinePotential:
             return _Latest(self._snapshot({}))
         graph = graph_of(np.concatenate(episodes), [len(steps) for steps in episodes], [0] * len(episodes))
         phi = self.method.potential(graph)
+        self._check_scale(phi, episodes)
         nodes = np.flatnonzero(phi)
         states = graph.transitions.state_labels[graph.node_state[nodes]]
         values = dict(zip(states.tolist(), phi[nodes].tolist()))
         return _Latest(self._snapshot(values), size=graph.transitions.num_rows, solved=True)
+
+    def _check_scale(self, phi: FloatArray, episodes: Sequence[np.ndarray]) -> None:
+        """Warn once where the potential dwarfs what a success is worth to the environment."""
+        won = [steps["reward"].sum() for steps in episodes if steps["outcome"][0] == Outcome.SUCCESS]
+        largest, best = float(phi.max(initial=0.0)), float(max(won, default=0.0))
+        if self._warned or largest <= _LARGE * abs(best) or not best:
+            return
+        self._warned = True
+        warnings.warn(
+            f"the potential of states is up to {largest:.3g}, and a success returns {best:.3g}: shaping of that size "
+            f"drowns the environment's own rewards. Give the credit its scale, such as GraphGPO(r_succ={best:.3g})",
+            UserWarning,
+            stacklevel=2,
+        )
 
     def _snapshot(self, values: dict[int, float]) -> TaskPotential:
         potential = TaskPotential(values)

@@ -26,6 +26,7 @@ from graphwrap.recording.online import OUTCOME_REWARD
 from graphwrap.recording.options import check_options, check_whole_groups, make_recorder
 from graphwrap.recording.reading import Reader, copy_batch, put_row, row
 from graphwrap.recording.tickets import Ticket, Tickets
+from graphwrap.recording.vector_env import find_credit_vector_env
 from graphwrap.recording.windows import WindowCredit
 from graphwrap.recording.workers import await_answers, check_alive, raise_if_worker_died
 from graphwrap.states import StateKey
@@ -298,6 +299,11 @@ def _check_inner(venv: VecEnv, group_size: int | None) -> None:
                 f"wrap first, then add it: {name}(graphwrap.wrap(venv, group_size={group_size}), ...)"
             )
         inner = inner.venv
+    if find_credit_vector_env(getattr(inner, "vector_env", None)) is not None:
+        raise ValueError(
+            "the VectorEnv inside as_vec_env is wrapped by graphwrap.wrap already; wrap once, and last: "
+            "graphwrap.wrap(as_vec_env(venv), ...)"
+        )
     if isinstance(inner, (DummyVecEnv, SubprocVecEnv)) and any(inner.env_is_wrapped(CreditEnv)):
         raise ValueError("the sub-environments are wrapped by graphwrap.wrap already; wrap the VecEnv alone")
     if group_size is None:

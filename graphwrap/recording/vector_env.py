@@ -161,7 +161,7 @@ class CreditVectorEnv(VectorWrapper):
         except (TypeError, ValueError, gymnasium.error.Error) as error:
             raise ValueError(
                 f"group_size resets sub-environments one by one, each with its group's seed, and "
-                f"{type(self.env.unwrapped).__name__} does not do that ({error}); make the vector environment with "
+                f"{type(self.env.unwrapped).__name__} does not do that; make the vector environment with "
                 "gymnasium.make_vec(..., vectorization_mode='sync'), or leave group_size out"
             ) from error
         self._mask_is_kept = True

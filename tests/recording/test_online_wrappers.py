@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -195,3 +196,20 @@ def test_a_persistent_graph_sets_the_bounds() -> None:
         if terminated or truncated:
             env.reset()
     assert 40 <= env.recorder.num_transitions <= 50
+
+
+@pytest.mark.parametrize(("r_succ", "warns"), [(10.0, False), (100.0, True)])
+def test_a_potential_far_above_the_returns_is_warned_about_once(r_succ: float, warns: bool) -> None:
+    credit = graphwrap.GraphGPO(omega=0.5, r_succ=r_succ)
+    env = graphwrap.wrap(Line(), credit, task="single", online=True)
+    env.reset(seed=0)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for _ in range(80):
+            _, _, terminated, truncated, _ = env.step(1)
+            if terminated or truncated:
+                env.reset()
+    texts = [str(each.message) for each in caught if "the potential of states" in str(each.message)]
+    assert len(texts) == warns
+    if warns:
+        assert "is up to 50, and a success returns 9." in texts[0]

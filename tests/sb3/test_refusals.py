@@ -140,3 +140,11 @@ def test_without_stable_baselines3_the_extra_is_named() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
     )
     assert "ImportError: graphwrap.sb3 needs Stable-Baselines3: pip install 'graphwrap[sb3]'" in done.stderr
+
+
+def test_a_recorded_vector_env_inside_the_adapter_is_not_recorded_twice() -> None:
+    import gymnasium
+
+    inner = graphwrap.wrap(gymnasium.make_vec("graphwrap/Sokoban-v0", num_envs=4), group_size=4)
+    with pytest.raises(ValueError, match="the VectorEnv inside as_vec_env is wrapped by graphwrap"):
+        graphwrap.wrap(graphwrap.sb3.as_vec_env(inner), group_size=4)
