@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -13,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from graphwrap._files import whole_file
 from graphwrap.envs.cells import (
     BOX,
     BOX_ON_TARGET,
@@ -199,7 +199,8 @@ class LevelSet(LevelSource):
 
     def save(self, path: str | Path) -> None:
         """Writes the set as a level file, which ``load_levels(path)`` reads. An interruption leaves no part of it."""
-        write_whole(Path(path), format_xsb(self.boards, self.optimal, self.header).encode("utf-8"))
+        with whole_file(path) as file:
+            file.write(format_xsb(self.boards, self.optimal, self.header).encode("utf-8"))
 
 
 def level_sets() -> dict[str, tuple[str, ...]]:
@@ -254,17 +255,6 @@ def _load_shipped(name: str, split: str) -> LevelSet:
     text = (_data() / f"{name}-{split}.txt").read_text(encoding="ascii")
     boards, optimal, header = parse_xsb(text)
     return LevelSet(f"{name}-{split}", boards, optimal, header)
-
-
-def write_whole(path: Path, data: bytes) -> None:
-    """Writes a file so that `path` is either as it was or complete."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        beside.write_bytes(data)
-        os.replace(beside, path)
-    except BaseException:
-        beside.unlink(missing_ok=True)
-        raise
 
 
 def _data() -> Any:

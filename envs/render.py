@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from graphwrap._files import whole_file
 from graphwrap.envs.cells import BOX, BOX_ON_TARGET, NUM_CODES, PLAYER, PLAYER_ON_TARGET, TARGET, WALL
 
 if TYPE_CHECKING:
@@ -72,7 +73,6 @@ def contact_sheet(levels: LevelSource, path: str | Path, indices: Sequence[int],
     outside = [index for index in indices if not 0 <= index < len(levels)]
     if len(indices) == 0 or outside:
         raise ValueError(f"indices are one or more of 0 to {len(levels) - 1}, got {outside or 'none'}.")
-    from graphwrap.envs.levels import write_whole
 
     try:
         from matplotlib.figure import Figure
@@ -93,4 +93,5 @@ def contact_sheet(levels: LevelSource, path: str | Path, indices: Sequence[int],
     figure.suptitle(f"{levels.name} ({len(indices)} of {len(levels)} levels)", fontsize=10)
     picture = BytesIO()
     figure.savefig(picture, format=Path(path).suffix[1:] or "png")
-    write_whole(Path(path), picture.getvalue())
+    with whole_file(path) as file:
+        file.write(picture.getvalue())

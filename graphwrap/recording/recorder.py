@@ -114,17 +114,17 @@ class Recorder:
             TypeError, ValueError: A start or a task has no key; nothing has begun.
         """
         # First what may be refused for its start: an episode that was entered and did not begin would never end.
-        place = None if starts is None else self._steps.keep_starts(starts, len(envs))
-        tasks = None if labels is None else self._enter(envs, starts, labels)
+        states = place = tasks = None
+        if self.group_size is not None:  # the members of a group are compared at once
+            states = self.states.intern_batch(starts, len(envs))
+            place = self._steps.starts.append_ids(states)
+        elif starts is not None:
+            place = self._steps.starts.append(starts, len(envs))
+        if labels is not None:
+            tasks = self.ledger.enter(envs, labels, states, lambda state: self.states.labels[state])
         self._steps.begin(np.asarray(envs, np.int64), place, tasks)
         self._active[envs] = True
         self._idle -= len(envs)
-
-    def _enter(self, envs: Envs, starts: Any, labels: Sequence[Any]) -> np.ndarray:
-        if self.group_size is None:
-            return self.ledger.enter(envs, labels)
-        states = self.states.intern_batch(starts, len(envs))
-        return self.ledger.enter(envs, labels, states, lambda state: self.states.labels[state])
 
     def record(
         self,

@@ -87,7 +87,7 @@ class StepLog:
             states.observations if isinstance(states, HistoryTable) else states, num_envs
         )
         self._actions = ValueLog(actions, num_envs)
-        self._starts = StartLog(states)
+        self.starts = StartLog(states)
         self._begun: list[Begun] = []
         self._final_values = StartLog(self._observed.table)
         self._finals: list[tuple[int, Envs, slice]] = []  # row, environments, place in that log
@@ -105,20 +105,12 @@ class StepLog:
             "next_state": np.zeros(shape, np.int32),
         }
 
-    def keep_starts(self, starts: Any, count: int) -> slice:
-        """Keep the first states of `count` episodes, as `KeyTable.intern_batch` takes them; returns their place.
-
-        Raises:
-            TypeError, ValueError: As `KeyTable.intern_batch`.
-        """
-        return self._starts.append(starts, count)
-
     def begin(self, envs: np.ndarray, starts: slice | None, tasks: np.ndarray | None) -> None:
         """Note that an episode begins in each of `envs`.
 
         Args:
             envs: int64 (B,).
-            starts: Where their first states are kept; None: in the last row, among its `next_states`.
+            starts: Where their first states are in the log `starts`; None: in the last row, among its `next_states`.
             tasks: Places in the ledger, int32 (B,); None: the task is the first state.
         """
         self._begun.append(Begun(self.length, envs, starts, tasks))
@@ -226,7 +218,7 @@ class StepLog:
         """Turn the observations of `next_state` into states with their history."""
         table, columns, current = self._history, self._columns, self.current.copy()
         assert table is not None
-        starts = self._starts.ids()
+        starts = self.starts.ids()
         begun = iter(self._begun)
         group = next(begun, None)
         for t in range(rows.start, rows.stop):
@@ -249,7 +241,7 @@ class StepLog:
         if not begun:
             none = np.zeros(0, np.int64)
             return none, none, np.zeros(0, np.int32), none
-        ids = self._starts.ids()
+        ids = self.starts.ids()
         sizes = [len(group.envs) for group in begun]
         envs = np.concatenate([group.envs for group in begun])
         starts = np.concatenate([self._first_states(group, ids) for group in begun])
@@ -259,7 +251,7 @@ class StepLog:
             tasks[known] = np.concatenate([group.tasks for group in begun if group.tasks is not None])
         if not known.all():
             tasks[~known] = self._ledger.enter_by_start(envs[~known], starts[~known])
-        self._starts.clear()
+        self.starts.clear()
         row = np.repeat([group.row - first_row for group in begun], sizes)
         return row, envs, starts, self._ledger.begin(tasks)
 

@@ -110,11 +110,16 @@ class StartLog:
             if 8 * self._waiting * total_width(self.table.layout) > PENDING_BYTES:
                 self._intern()
         else:
-            ids = self.table.intern_batch(batch, count)
-            self._intern()
-            self._ids.append(ids)
+            return self.append_ids(self.table.intern_batch(batch, count))
         self._count += count
         return place
+
+    def append_ids(self, ids: np.ndarray) -> slice:
+        """Append values that have ids of the table, int32, and return where they are."""
+        self._intern()
+        self._ids.append(ids)
+        self._count += len(ids)
+        return slice(self._count - len(ids), self._count)
 
     def _intern(self) -> None:
         if self._waiting:

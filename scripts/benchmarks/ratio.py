@@ -111,11 +111,3 @@ def seconds(function: Callable[[], Any]) -> float:
         return time.perf_counter() - began
     finally:
         gc.enable()
-
-
-def per_call(function: Callable[[], Any], calls: int) -> float:
-    """Wall-clock time of one call, the mean of several in a row."""
-    began = time.perf_counter()
-    for _ in range(calls):
-        function()
-    return (time.perf_counter() - began) / calls

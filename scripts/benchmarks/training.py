@@ -18,11 +18,10 @@ def measure(settings: Settings) -> list[Measured]:
     """
     import gymnasium
     import torch
-    from stable_baselines3 import PPO
 
     import graphwrap
     from graphwrap.sb3 import CreditCallback, as_vec_env
-    from graphwrap.scripts.comparison.learners import policy_for
+    from graphwrap.scripts.comparison.learners import sb3_ppo
     from graphwrap.scripts.comparison.settings import Settings as Comparison
 
     usual = Comparison()
@@ -33,19 +32,7 @@ def measure(settings: Settings) -> list[Measured]:
         venv = as_vec_env(gymnasium.make_vec(ENV_ID, num_envs=num_envs))
         if credited:
             venv = graphwrap.wrap(venv, credit=graphwrap.GraphGPO(omega=0.8), group_size=usual.group_size)
-        policy, policy_kwargs = policy_for(venv.observation_space)
-        model = PPO(
-            policy,
-            venv,
-            learning_rate=usual.learning_rate,
-            n_steps=usual.n_steps,
-            batch_size=usual.batch_size,
-            n_epochs=usual.epochs,
-            ent_coef=usual.entropy,
-            policy_kwargs=policy_kwargs,
-            seed=0,
-            device="cpu",
-        )
+        model = sb3_ppo(usual, venv, seed=0)
         counted = [0]
         model.policy.optimizer.register_step_post_hook(lambda *_: counted.__setitem__(0, counted[0] + 1))
         steps = updates * usual.n_steps * num_envs

@@ -25,26 +25,10 @@ def train_sb3(
     on_update: Callable[[dict[str, float]], None] | None,
 ) -> tuple[Rows, dict[str, Any]]:
     """Train unmodified SB3 PPO with a `CreditCallback`; see `LEARNERS`."""
-    from stable_baselines3 import PPO as SB3PPO
-
     from graphwrap.sb3 import CreditCallback
     from graphwrap.scripts.comparison.tracking import Tracker
 
-    policy, policy_kwargs = policy_for(env.observation_space)
-    model = SB3PPO(
-        policy,
-        env,
-        learning_rate=settings.learning_rate,
-        n_steps=settings.n_steps,
-        batch_size=settings.batch_size,
-        n_epochs=settings.epochs,
-        gamma=settings.gamma,
-        gae_lambda=settings.gae_lambda,
-        ent_coef=settings.entropy,
-        policy_kwargs=policy_kwargs,
-        seed=seed,
-        device="cpu",
-    )
+    model = sb3_ppo(settings, env, seed)
 
     def rates() -> dict[str, float]:
         return evaluate(lambda batch, greedy: model.predict(batch, deterministic=greedy)[0])
@@ -60,7 +44,7 @@ def train_sb3(
     )
     return tracker.rows, {
         "steps": int(model.num_timesteps),
-        "policy": policy,
+        "policy": policy_for(env.observation_space)[0],
         "network_parameters": int(sum(np.prod(part.shape) for part in model.policy.parameters())),
     }
 
@@ -108,6 +92,27 @@ def train_ppo(
 LEARNERS = {SB3: train_sb3, PPO: train_ppo}
 """By name; functions of (settings, credit, seed, recorded environments, what plays the held-out episodes, what is told
 of each row) that return the rows of `train_run` and plain facts."""
+
+
+def sb3_ppo(settings: Settings, env: Any, seed: int) -> Any:
+    """Unmodified SB3 PPO with the settings of a comparison, on the CPU."""
+    from stable_baselines3 import PPO as SB3PPO
+
+    policy, policy_kwargs = policy_for(env.observation_space)
+    return SB3PPO(
+        policy,
+        env,
+        learning_rate=settings.learning_rate,
+        n_steps=settings.n_steps,
+        batch_size=settings.batch_size,
+        n_epochs=settings.epochs,
+        gamma=settings.gamma,
+        gae_lambda=settings.gae_lambda,
+        ent_coef=settings.entropy,
+        policy_kwargs=policy_kwargs,
+        seed=seed,
+        device="cpu",
+    )
 
 
 def policy_for(space: Any) -> tuple[str, dict[str, Any]]:

@@ -335,7 +335,6 @@ ID_COLUMNS = (
 
 
 def test_fingerprints_are_saved_and_loaded(tmp_path):
-    pytest.importorskip("pyarrow")
     given = with_texts()
     given.save(tmp_path / "a.parquet")
     loaded = Transitions.load(tmp_path / "a.parquet")
