@@ -82,7 +82,8 @@ def load(path: str | os.PathLike[str]) -> Transitions:
     """
     pa = _pyarrow()
     path = Path(path)
-    with open(path, "rb") as file:
+    # A file of Arrow's own: one of its threads that let go of a Python file while the interpreter ends would abort it.
+    with pa.OSFile(os.fspath(path)) as file:
         try:
             table = pa.parquet.read_table(file)
             table.validate(full=True)

@@ -198,7 +198,7 @@ def _read_run(file: Path) -> Run:
         raise _no_file_of_ours(file, "its credit, seed or facts are missing")
     curve = file.with_suffix(".parquet")
     try:
-        with open(curve, "rb") as data:
+        with pyarrow.OSFile(str(curve)) as data:  # not Python's: see `graphwrap.data.storage.load`
             table = parquet.read_table(data)
     except (pyarrow.ArrowException, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:  # the disk, not the file

@@ -20,7 +20,7 @@ from graphwrap import Outcome, Transitions
 from graphwrap.data.codec import decode, encode
 from graphwrap.states import state_key
 
-from ..builders import COLUMNS, transitions
+from ..builders import COLUMNS, transitions, walks
 from .values import Move, Point, anything, family
 
 LABELS = [
@@ -417,3 +417,13 @@ def test_round_trip_of_any_label(tmp_path_factory, labels):
     )
     full.save(path)
     assert_equal(Transitions.load(path), full)
+
+
+def test_no_python_file_reaches_the_threads_of_arrow(tmp_path, monkeypatch):
+    # They let go of what they read from when they like; one that does while the interpreter ends aborts the process.
+    read, sources = pq.read_table, []
+    monkeypatch.setattr(pq, "read_table", lambda source: sources.append(source) or read(source))
+    written = Transitions.from_columns(**walks(np.random.default_rng(0)))
+    written.save(tmp_path / "batch.parquet")
+    assert_equal(Transitions.load(tmp_path / "batch.parquet"), written)
+    assert [type(source) for source in sources] == [pa.OSFile]
