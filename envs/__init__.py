@@ -1,4 +1,4 @@
-"""Environments shipped with graphwrap: Sokoban, single and batched, with fixed levels or levels made on the fly."""
+"""Environments shipped with graphwrap: Sokoban, single, batched and as text, with fixed levels or made on the fly."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -6,6 +6,7 @@ from graphwrap.envs.generator import LevelGenerator
 from graphwrap.envs.levels import LevelSet, LevelSource, level_sets, load_levels
 from graphwrap.envs.sokoban import SokobanEnv
 from graphwrap.envs.solver import solve
+from graphwrap.envs.text import TextSokobanEnv, check_text_env
 
 if TYPE_CHECKING:
     from graphwrap.envs.vector import SokobanVectorEnv
@@ -16,6 +17,8 @@ __all__ = [
     "LevelSource",
     "SokobanEnv",
     "SokobanVectorEnv",
+    "TextSokobanEnv",
+    "check_text_env",
     "level_sets",
     "load_levels",
     "solve",

@@ -78,3 +78,5 @@ gymnasium.register(
     entry_point="graphwrap.envs.sokoban:SokobanEnv",
     vector_entry_point="graphwrap.envs.vector:SokobanVectorEnv",
 )
+
+gymnasium.register("graphwrap/TextSokoban-v0", entry_point="graphwrap.envs.text:TextSokobanEnv")

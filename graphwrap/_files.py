@@ -1,8 +1,9 @@
-"""Files that are there as a whole or not at all."""
+"""Files and folders that are there as a whole or not at all."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,3 +29,46 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     except BaseException:
         beside.unlink(missing_ok=True)
         raise
+
+
+@contextmanager
+def whole_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Make a folder beside `path` to fill, which takes its place when the block ends without an error.
+
+    A folder that is there already is replaced. Neither an error nor the end of the process leaves `path` half-written;
+    an error leaves nothing else behind either, the end of the process may leave a folder whose name ends in ".part".
+    """
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    beside = target.with_name(f".{target.name}.{uuid.uuid4().hex}.part")
+    beside.mkdir()
+    try:
+        yield beside
+        for written in [*beside.rglob("*"), beside]:
+            _flush(written)
+        if target.exists():
+            remove_folder(target)
+        os.replace(beside, target)
+        _flush(target.parent)
+    except BaseException:
+        shutil.rmtree(beside, ignore_errors=True)
+        raise
+
+
+def remove_folder(path: str | os.PathLike[str]) -> None:
+    """Remove a folder so that nothing half-removed is ever at `path`."""
+    target = Path(path)
+    beside = target.with_name(f".{target.name}.{uuid.uuid4().hex}.part")
+    os.replace(target, beside)
+    shutil.rmtree(beside)
+
+
+def _flush(path: Path) -> None:
+    """Wait until a file, or the names in a folder, are on the disk."""
+    if path.is_dir() and os.name == "nt":  # which opens no folder
+        return
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

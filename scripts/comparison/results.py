@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from graphwrap._files import whole_file
-from graphwrap.scripts.comparison.settings import CreditSpec, Settings
+from graphwrap.scripts.comparison.settings import Compared, CreditSpec
 
 SETTINGS = "settings.json"
 RUNS = "runs"
@@ -53,7 +53,7 @@ class Folder:
 
     def open(
         self,
-        settings: Settings,
+        settings: Compared,
         credits: Sequence[CreditSpec],
         seeds: Sequence[int],
         environment: dict[str, Any],
@@ -81,7 +81,7 @@ class Folder:
         if overwrite and known.exists():
             self._clear()
         wanted = {
-            "settings": dataclasses.asdict(settings),
+            "settings": settings.describe(),
             "credits": {spec.label: dataclasses.asdict(spec) for spec in credits},
             "seeds": list(seeds),
             **environment,

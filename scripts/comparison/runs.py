@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from contextlib import ExitStack, closing
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from graphwrap.scripts.comparison.settings import CreditSpec, Settings, title_of
+from graphwrap.scripts.comparison.settings import Compared, CreditSpec, Report, Rows, title_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 class Plan:
     """A comparison that can be begun."""
 
-    settings: Settings
+    settings: Compared
     folder: Folder
     runs: int  # asked for
     missing: list[tuple[CreditSpec, int]]  # those of them that are still to do
 
 
 def plan_comparison(
-    settings: Settings,
+    settings: Compared,
     credits: list[CreditSpec],
     seeds: list[int],
     out: Path,
@@ -40,10 +40,9 @@ def plan_comparison(
         ValueError: the folder holds another comparison, or a setting does not fit the environment.
     """
     from graphwrap.doctor import machine, versions
-    from graphwrap.scripts.comparison.evaluation import held_out_starts
     from graphwrap.scripts.comparison.results import Folder
 
-    held_out_starts(settings)
+    settings.check()
     folder = Folder(out)
     environment = {"versions": versions(), "machine": machine(), "command": command}
     missing = folder.open(settings, credits, seeds, environment, overwrite)
@@ -68,8 +67,8 @@ def run_comparison(plan: Plan, *, processes: int | None = None, target: float = 
     console = Console()
     settings, folder, missing = plan.settings, plan.folder, plan.missing
     console.print(
-        f"[bold]{title_of(asdict(settings))}[/bold]: {plan.runs} runs of {settings.updates} updates, "
-        f"{settings.steps_per_update:,} steps each",
+        f"[bold]{title_of(settings.describe())}[/bold]: {plan.runs} runs of {settings.updates} updates, "
+        f"{settings.update_size} each",
         highlight=False,
     )
     if len(missing) < plan.runs:
@@ -111,7 +110,7 @@ def _cannot_write(error: OSError, folder: Folder, console: Console) -> int:
 
 
 def do_runs(
-    settings: Settings,
+    settings: Compared,
     missing: list[tuple[CreditSpec, int]],
     folder: Folder,
     processes: int,
@@ -133,7 +132,6 @@ def do_runs(
     )
 
     from graphwrap.scripts.comparison.jobs import run_jobs
-    from graphwrap.scripts.comparison.training import train_job
 
     def name_of(job: int) -> str:
         return f"{missing[job][0].title} seed {missing[job][1]}"
@@ -148,12 +146,12 @@ def do_runs(
     )
     failures: list[str] = []
     shown: set[str] = set()  # warnings and errors
-    jobs = [(settings, spec, seed) for spec, seed in missing]
+    jobs = [(settings, spec, seed, folder.path) for spec, seed in missing]
     with ExitStack() as stack:
         progress = stack.enter_context(Progress(*columns, console=console))
         overall = progress.add_task("[bold]updates of all runs", total=len(jobs) * settings.updates, says="")
         bars: dict[int, Any] = {}
-        events = stack.enter_context(closing(run_jobs(train_job, jobs, processes)))
+        events = stack.enter_context(closing(run_jobs(_train, jobs, processes)))
         for event in events:
             if event.kind == "started":
                 bars[event.job] = progress.add_task(name_of(event.job), total=settings.updates, says="starts")
@@ -180,6 +178,13 @@ def do_runs(
                     failures.append(name_of(event.job))
                     progress.console.print(f"[red]{name_of(event.job)} failed[/red]: {told}", highlight=False)
     return failures
+
+
+def _train(
+    settings: Compared, credit: CreditSpec, seed: int, folder: Path, report: Report
+) -> tuple[Rows, dict[str, Any]]:
+    """A run as a job of `graphwrap.scripts.comparison.jobs`."""
+    return settings.train(credit, seed, folder, report)
 
 
 def write_report(folder: Folder, console: Console, target: float) -> None:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol
 
 OUTCOME = "outcome"
 """The credit that leaves the learner's own advantages as they are."""
@@ -18,10 +21,55 @@ SOKOBAN = "graphwrap/Sokoban-v0"
 DEMO_CREDITS = (OUTCOME, "grpo", "gigpo", "graphgpo", "graft")
 
 
+LLM = "llm"
+"""The learner of comparisons of LLM agents, see `graphwrap.scripts.comparison.llm`."""
+
+NAMES = {SB3: "SB3 PPO", PPO: "PPO", LLM: "LLM agent"}
+
+Rows = list[dict[str, float]]
+Report = Callable[[dict[str, float]], None]
+
+
+class Compared(Protocol):
+    """Everything that decides a run but its credit and seed; equal for all runs of a comparison."""
+
+    @property
+    def updates(self) -> int:
+        """Updates of a run."""
+
+    @property
+    def update_size(self) -> str:
+        """How much one update plays, for people."""
+
+    def check(self) -> None:
+        """Look at what no single value shows.
+
+        Raises:
+            ValueError: a run could not begin.
+        """
+
+    def describe(self) -> dict[str, Any]:
+        """All settings by name, plain values; `learner` and `env` among them."""
+
+    def train(
+        self, credit: CreditSpec, seed: int, folder: Path, report: Report
+    ) -> tuple[Rows, dict[str, Any]]:
+        """Do a run; see `graphwrap.scripts.comparison.training.train_run`.
+
+        Args:
+            credit: of the run.
+            seed: of the run.
+            folder: of the comparison; a run may keep files in it that let it go on after an interruption.
+            report: called with each row.
+
+        Returns:
+            A row per update, and plain facts.
+        """
+
+
 def title_of(settings: dict[str, Any]) -> str:
     """What was compared, for headings: the learner and the environment of a folder's settings."""
-    learner = "SB3 PPO" if settings.get("learner", SB3) == SB3 else "PPO"
-    return f"{learner} on {settings['env']}"
+    return f"{NAMES[settings.get('learner', SB3)]} on {settings['env']}"
 
 
 @dataclass(frozen=True)
@@ -93,6 +141,34 @@ class Settings:
         """Environment steps of one rollout."""
         return self.num_envs * self.n_steps
 
+    @property
+    def update_size(self) -> str:
+        """How much one update plays, for people."""
+        return f"{self.steps_per_update:,} steps"
+
+    def check(self) -> None:
+        """Look at the held-out levels; see `Compared`."""
+        from graphwrap.scripts.comparison.evaluation import held_out_starts
+
+        held_out_starts(self)
+
+    def describe(self) -> dict[str, Any]:
+        """All settings by name."""
+        return dataclasses.asdict(self)
+
+    def train(
+        self, credit: CreditSpec, seed: int, folder: Path, report: Report
+    ) -> tuple[Rows, dict[str, Any]]:
+        """Do a run; see `Compared`. It keeps no files."""
+        from graphwrap.scripts.comparison.training import train_run
+
+        # 1,920 rows make 7.5 minibatches; SB3 warns of that and means no harm.
+        warnings.filterwarnings(
+            "ignore", message="You have specified a mini-batch size", category=UserWarning
+        )
+        result = train_run(self, credit, seed, report)
+        return result.rows, result.facts
+
 
 @dataclass(frozen=True)
 class CreditSpec:
@@ -110,12 +186,13 @@ class CreditSpec:
         return make_credit("grpo") if self.name == OUTCOME else make_credit(self.name, **self.parameters)
 
 
-def parse_credit(text: str, usual: dict[str, Any]) -> CreditSpec:
+def parse_credit(text: str, usual: dict[str, Any], own: str = OUTCOME) -> CreditSpec:
     """Read "name" or "name:parameter=value:parameter=value".
 
     Args:
         text: what was asked for.
         usual: values that take the place of the method's own defaults where it has such a parameter.
+        own: the name of the learner's own advantage, which has no parameters.
 
     Raises:
         ValueError: an unknown name or parameter, or a value out of range; says what is allowed.
@@ -129,18 +206,16 @@ def parse_credit(text: str, usual: dict[str, Any]) -> CreditSpec:
         if not equals:
             raise ValueError(f"a credit's parameters are written name:parameter=value, got {text!r}")
         given[key.strip()] = _value(value.strip())
-    if name == OUTCOME:
+    if name == own:
         if given:
-            raise ValueError(
-                f"{OUTCOME!r} is the learner's own advantage and has no parameters, got {text!r}"
-            )
+            raise ValueError(f"{own!r} is the learner's own advantage and has no parameters, got {text!r}")
         return CreditSpec(name, name, {}, name)
     try:
         plain = make_credit(name)
         known = {field.name for field in dataclasses.fields(plain)}
         made = make_credit(name, **{**{key: usual[key] for key in usual if key in known}, **given})
     except (TypeError, ValueError) as error:
-        hint = f"; {OUTCOME!r} is the learner's own advantage" if "the names are" in str(error) else ""
+        hint = f"; {own!r} is the learner's own advantage" if "the names are" in str(error) else ""
         raise ValueError(f"credit {text!r}: {error}{hint}") from None
     parameters = dataclasses.asdict(made)
     defaults = dataclasses.asdict(plain)
@@ -148,12 +223,12 @@ def parse_credit(text: str, usual: dict[str, Any]) -> CreditSpec:
     return CreditSpec(text.strip(), name, parameters, f"{name} ({', '.join(changed)})" if changed else name)
 
 
-def parse_credits(text: str, usual: dict[str, Any]) -> list[CreditSpec]:
+def parse_credits(text: str, usual: dict[str, Any], own: str = OUTCOME) -> list[CreditSpec]:
     """Read credits separated by commas; see `parse_credit`."""
-    specs = [parse_credit(part, usual) for part in text.split(",") if part.strip()]
+    specs = [parse_credit(part, usual, own) for part in text.split(",") if part.strip()]
     labels = [spec.label for spec in specs]
     if not specs:
-        raise ValueError("no credit was asked for; name at least one, such as --credits outcome,graphgpo")
+        raise ValueError(f"no credit was asked for; name at least one, such as --credits {own},graphgpo")
     for label in labels:
         if labels.count(label) > 1:
             raise ValueError(f"every credit is compared once, {label!r} is there {labels.count(label)} times")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -135,13 +134,3 @@ def is_evaluated(settings: Settings, update: int) -> bool:
     """Whether held-out episodes are played after this update."""
     every = settings.eval_every
     return update == settings.updates or (every > 0 and update % every == 0)
-
-
-def train_job(
-    settings: Settings, credit: CreditSpec, seed: int, report: Callable[[dict[str, float]], None]
-) -> tuple[list[dict[str, float]], dict[str, Any]]:
-    """`train_run` as a job of `graphwrap.scripts.comparison.jobs`: rows and facts."""
-    # 1,920 rows make 7.5 minibatches; SB3 warns of that and means no harm.
-    warnings.filterwarnings("ignore", message="You have specified a mini-batch size", category=UserWarning)
-    result = train_run(settings, credit, seed, report)
-    return result.rows, result.facts

@@ -249,7 +249,7 @@ def test_episode_statistics_outside() -> None:
         ({"max_steps": 0}, "max_steps is an integer of at least 1, got 0"),
         ({"max_steps": 2.5}, "max_steps is an integer of at least 1, got 2.5"),
         ({"split": "valid"}, "splits of 6x6-1 are test, train; got split='valid'"),
-        ({"levels": "9x9-9"}, r"shipped set \(6x6-1, 7x7-1, 7x7-2\).*got '9x9-9'"),
+        ({"levels": "9x9-9"}, r"shipped set \(6x6-1, 6x6-1-easy, 7x7-1, 7x7-2\).*got '9x9-9'"),
     ],
 )
 def test_wrong_arguments(arguments: dict, message: str) -> None:

@@ -1,0 +1,277 @@
+"""Episodes of text environments, played by an engine in batches."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Hashable, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphwrap.agents.engines import Engine, Generation, Sampling
+from graphwrap.agents.prompts import Prompt, Prompter, Turn, parse_action
+from graphwrap.envs.pool import Crash, EnvPool, Reset
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+INVALID = "<invalid>"
+"""The action of a step whose answer held no valid one; the environment gets this text, too."""
+
+
+@dataclass(frozen=True, eq=False)
+class EpisodeStep:
+    """One step."""
+
+    observation: str  # before it
+    state: Hashable
+    prompt: Prompt
+    answer: Generation
+    text: str  # the answer, without the end-of-sequence token; what the prompt prefilled comes first
+    action: str  # the parsed action, or INVALID
+    reason: str  # why the answer is invalid; empty if it is not
+    reward: float  # the environment's reward less the penalty of an invalid answer
+    penalty: float
+    next_state: Hashable
+    terminated: bool
+    truncated: bool
+
+
+@dataclass(eq=False)
+class Episode:
+    """One episode. It is finished, or it was broken off because its environment crashed."""
+
+    env: int  # the environment's number in the pool
+    group: int
+    seed: int
+    task: str = ""
+    task_type: str = ""
+    start: Hashable = None  # the first state
+    steps: list[EpisodeStep] = field(default_factory=list)
+    success: bool | None = None  # None: not finished
+    crash: str = ""  # the error that broke it off
+    begun: bool = False  # False: the environment crashed in reset()
+    last_prompt: tuple[int, ...] | None = (
+        None  # of the observation that a time limit cut it off at, if asked for
+    )
+
+    @property
+    def finished(self) -> bool:
+        """Whether it came to an end of its own."""
+        return self.success is not None
+
+    @property
+    def env_return(self) -> float:
+        """The undiscounted sum of the environment's own rewards, no penalty."""
+        return sum(step.reward + step.penalty for step in self.steps)
+
+    @property
+    def scored(self) -> bool:
+        """Whether it is finished and no reward is NaN."""
+        return self.finished and not np.isnan(self.env_return)
+
+
+@dataclass
+class _View:
+    """What the agent sees of a running episode."""
+
+    observation: str
+    admissible: Sequence[str] | None
+    state: Hashable
+    turns: list[Turn] = field(default_factory=list)
+
+    def see(self, observation: str, info: dict[str, Any]) -> None:
+        self.observation = observation
+        self.admissible = info.get("admissible_actions")
+        self.state = info.get("state_key", observation)
+
+
+Progress = Callable[[int, int, int], None]
+"""Called after every step of the environments with (step, episodes that ended, episodes)."""
+
+
+class Player:
+    """Plays episodes in the environments of a pool. Only episodes that run are prompted, all of them in one batch.
+
+    Args:
+        prompter: Makes prompts.
+        engine: Answers them.
+        pool: The environments.
+        invalid_penalty: Taken from the reward of a step whose answer holds no valid action.
+        last_prompts: Whether an episode that was truncated gets `last_prompt`.
+    """
+
+    def __init__(
+        self,
+        prompter: Prompter,
+        engine: Engine,
+        pool: EnvPool,
+        *,
+        invalid_penalty: float = 0.0,
+        last_prompts: bool = False,
+    ) -> None:
+        self.prompter = prompter
+        self.engine = engine
+        self.pool = pool
+        self.invalid_penalty = invalid_penalty
+        self.last_prompts = last_prompts
+        self.seconds = {"engine": 0.0, "env": 0.0, "prompt": 0.0}
+        self._prompts: dict[Hashable, Prompt] = {}
+        self._texts: dict[tuple[int, ...], str] = {}
+        self._views: dict[int, _View] = {}
+
+    def begin(self, seeds: Sequence[int], groups: Sequence[int]) -> list[Episode]:
+        """Reset the first environments of the pool, one per seed.
+
+        Raises:
+            RuntimeError: Every one of them crashed; the first error is quoted.
+            ValueError: There are more seeds than environments.
+        """
+        if len(seeds) > self.pool.num_envs:
+            raise ValueError(
+                f"there is one episode per environment, {self.pool.num_envs} at most, got {len(seeds)} seeds"
+            )
+        episodes = [Episode(env, group, seed) for env, (seed, group) in enumerate(zip(seeds, groups))]
+        with self._timed("env"):
+            resets = self.pool.reset(range(len(seeds)), seeds)
+        self._prompts.clear()
+        self._texts.clear()
+        self._views.clear()
+        for episode, reset in zip(episodes, resets):
+            if isinstance(reset, Crash):
+                episode.crash = reset.error
+            else:
+                self._enter(episode, reset)
+        if episodes and not self._views:
+            raise RuntimeError(
+                f"every environment crashed in reset(); the first one says: {episodes[0].crash}"
+            )
+        return episodes
+
+    def finish(
+        self,
+        episodes: Sequence[Episode],
+        sampling: Callable[[int], Sampling],
+        progress: Progress | None = None,
+    ) -> None:
+        """Play the episodes of `begin` to their ends.
+
+        Args:
+            episodes: What `begin` returned.
+            sampling: A function of the step's number.
+            progress: Is told about every step.
+
+        Raises:
+            RuntimeError: Every environment has crashed; the first error is quoted.
+        """
+        t = 0
+        active = [episode for episode in episodes if episode.begun]
+        while active:
+            prompts = [self._prompt(episode, t) for episode in active]
+            with self._timed("engine"):
+                answers = self.engine.generate([prompt.token_ids for prompt in prompts], sampling(t))
+            active = self._step(active, prompts, answers)
+            t += 1
+            if progress is not None:
+                progress(t, len(episodes) - len(active), len(episodes))
+        if episodes and all(episode.crash for episode in episodes):
+            raise RuntimeError(f"every environment crashed; the first one says: {episodes[0].crash}")
+
+    @contextmanager
+    def _timed(self, phase: str) -> Iterator[None]:
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[phase] += time.perf_counter() - began
+
+    def _enter(self, episode: Episode, reset: Reset) -> None:
+        view = self._views[episode.env] = _View(reset.observation, None, None)
+        view.see(reset.observation, reset.info)
+        episode.begun = True
+        episode.start = view.state
+        episode.task = reset.info.get("task", "")
+        episode.task_type = reset.info.get("task_type", "")
+
+    def _prompt(self, episode: Episode, step: int) -> Prompt:
+        """The prompt of the episode's view; members of a group are often in the same place."""
+        with self._timed("prompt"):
+            view = self._views[episode.env]
+            history = (
+                tuple(view.turns[-self.prompter.settings.history :]) if self.prompter.settings.history else ()
+            )
+            admissible = None if view.admissible is None else tuple(view.admissible)
+            key = (episode.task, step, history, view.observation, admissible)
+            if key not in self._prompts:
+                self._prompts[key] = self.prompter.encode(
+                    task=episode.task,
+                    step=step,
+                    history=history,
+                    observation=view.observation,
+                    admissible=admissible,
+                )
+            return self._prompts[key]
+
+    def _text(self, answer: Generation) -> str:
+        ids = answer.token_ids[:-1] if answer.finished else answer.token_ids
+        if ids not in self._texts:
+            self._texts[ids] = self.prompter.decode(ids)
+        return self._texts[ids]
+
+    def _step(self, active: list[Episode], prompts: list[Prompt], answers: list[Generation]) -> list[Episode]:
+        """Do what the answers say. Returns the episodes that still run."""
+        with self._timed("prompt"):
+            texts = [self._text(answer) for answer in answers]
+            parsed = [
+                parse_action(
+                    text,
+                    self._views[episode.env].admissible,
+                    finished=answer.finished,
+                    think=self.prompter.template.think,
+                )
+                for episode, text, answer in zip(active, texts, answers, strict=True)
+            ]
+            actions = [one.action if one.valid else INVALID for one in parsed]
+        with self._timed("env"):
+            results = self.pool.step([episode.env for episode in active], actions)
+        running = []
+        for episode, prompt, answer, text, action, one, result in zip(
+            active, prompts, answers, texts, actions, parsed, results
+        ):
+            if isinstance(result, Crash):
+                episode.crash = result.error
+                continue
+            view = self._views[episode.env]
+            observation, state = view.observation, view.state
+            view.see(result.observation, result.info)
+            penalty = 0.0 if one.valid else self.invalid_penalty
+            episode.steps.append(
+                EpisodeStep(
+                    observation,
+                    state,
+                    prompt,
+                    answer,
+                    text,
+                    action,
+                    one.reason,
+                    float(result.reward) - penalty,
+                    penalty,
+                    view.state,
+                    result.terminated,
+                    result.truncated,
+                )
+            )
+            view.turns.append(Turn(observation, action if one.valid else ""))
+            if not (result.terminated or result.truncated):
+                running.append(episode)
+                continue
+            success = result.info.get("is_success")
+            if success is None:
+                success = result.terminated and episode.env_return > 0
+            episode.success = bool(success)
+            episode.task_type = episode.task_type or result.info.get("task_type", "")
+            if self.last_prompts and result.truncated and not result.terminated:
+                episode.last_prompt = self._prompt(episode, len(episode.steps)).token_ids
+        return running

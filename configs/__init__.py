@@ -1,0 +1,1 @@
+"""Settings of training runs, as YAML files."""

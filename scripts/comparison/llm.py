@@ -1,0 +1,106 @@
+"""Comparisons of LLM agents: the trainer of `graphwrap train-llm` under each credit."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from graphwrap.scripts.comparison.settings import LLM, CreditSpec, Report, Rows
+from graphwrap.scripts.comparison.training import DIAGNOSTICS, HELD_OUT, ROW
+
+if TYPE_CHECKING:
+    from graphwrap.agents.settings import Settings as RunSettings
+
+CONFIG = "sokoban-tiny"
+CREDITS = ("grpo", "gigpo", "graphgpo", "graft")
+TRAININGS = "trainings"
+"""In a comparison's folder, the folders of its training runs."""
+
+_NAMES = {
+    "success": "success_rate",
+    "outcome_return": "env_return",
+    "seconds": "seconds/total",
+    "collect_seconds": "seconds/rollout",
+    "credit_seconds": "seconds/credit",
+    "approx_kl": "kl",
+    "held_out": "validation/success_rate",
+    "complete_groups": "complete_groups",
+    **{name: f"credit/{name}" for name in DIAGNOSTICS if name != "complete_groups"},
+}
+"""What the trainer calls the numbers of `graphwrap.scripts.comparison.training.train_run`, where it is another name."""
+
+
+@dataclass(frozen=True)
+class LLMSettings:
+    """Settings of a comparison of LLM agents; see `graphwrap.scripts.comparison.settings.Compared`."""
+
+    run: RunSettings  # its credit and seed count for nothing
+
+    @property
+    def updates(self) -> int:
+        """Updates of a run."""
+        return self.run.updates
+
+    @property
+    def update_size(self) -> str:
+        """How much one update plays, for people."""
+        return f"{self.run.rollout.tasks} x {self.run.rollout.group_size} episodes"
+
+    def check(self) -> None:
+        """Nothing is left to check; loading the settings has."""
+
+    def describe(self) -> dict[str, Any]:
+        """All settings by dotted name."""
+        from graphwrap.agents.config import flat
+
+        ours = {
+            name: value for name, value in flat(self.run).items() if not name.startswith(("credit.", "seed"))
+        }
+        return {"learner": LLM, "env": self.run.env.id, **ours}
+
+    def train(
+        self, credit: CreditSpec, seed: int, folder: Path, report: Report
+    ) -> tuple[Rows, dict[str, Any]]:
+        """Do a run in a folder of its own, which an interrupted one goes on in."""
+        from graphwrap.agents.settings import CreditSettings
+        from graphwrap.agents.trainer import Trainer
+
+        method = dataclasses.replace(self.run.credit, name=credit.name, parameters=dict(credit.parameters))
+        assert isinstance(method, CreditSettings)
+        settings = dataclasses.replace(self.run, credit=method, seed=seed)
+        name = re.sub(r"[^A-Za-z0-9.=-]+", "_", credit.label)
+        steps = 0.0
+
+        def row_of(told: dict[str, Any]) -> dict[str, float]:
+            nonlocal steps
+            steps += told["steps"]
+            return make_row(told, steps)
+
+        trainer = Trainer(settings, folder / TRAININGS / f"{name}-seed{seed}")
+        told = trainer.run(lambda row: report(make_row(row, float("nan"))))
+        rows = [row_of(row) for row in told]
+        facts = {
+            **{name: rows[-1][name] for name in HELD_OUT},
+            "held_out_episodes": self.run.validation.episodes,
+            "gradient_steps": int(sum(row["gradient_steps"] for row in rows)),
+            "seconds": sum(row["seconds"] for row in rows),
+            "credit_seconds": sum(row["credit_seconds"] for row in rows),
+            "steps": int(steps),
+        }
+        return rows, facts
+
+
+def make_row(told: dict[str, Any], steps: float) -> dict[str, float]:
+    """The row of one update.
+
+    Args:
+        told: what the trainer says of it.
+        steps: of the environments so far.
+    """
+    names = (*ROW, *DIAGNOSTICS, *HELD_OUT)
+    row = {name: float(told.get(_NAMES.get(name, name), float("nan"))) for name in names}
+    row["trained_share"] = told["trained_rows"] / max(told["steps"], 1)
+    return {"update": float(told["update"]), "steps": float(steps), **row}
