@@ -45,7 +45,8 @@ def parse_action(text: str, admissible: Sequence[str] | None, *, finished: bool,
 
     Returns:
         The action, and the first of these reasons that holds: "cut", a required part is missing in an answer that was
-        cut; "no think", also where it comes after the action; "no action", no <action>...</action> or nothing in it; "several actions"; "not admissible".
+        cut; "no think", also where it comes after the action; "no action", no <action>...</action> or nothing in it;
+        "several actions"; "not admissible".
     """
     thought = _THINK.search(text)
     if think and thought is None:

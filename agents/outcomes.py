@@ -29,7 +29,7 @@ def statistics(episodes: Sequence[Episode], group_size: int) -> dict[str, float]
         - `success_rate`, `success/<task type>`, `env_return`: over the scored episodes of the groups in which every
           episode finished. Among the rest, short episodes would weigh too much. Rewards are the environment's own.
         - `complete_groups`, `mixed_groups`, `crashed` (episodes broken off), `truncated` (their share of the finished).
-        - `episode_length`: steps, over the same episodes as `success_rate`.
+        - `steps`: of all episodes. `episode_length`: steps, over the same episodes as `success_rate`.
         - `invalid_share`, `invalid/<reason>`: share of all steps.
         - `prompt_tokens`, `prompt_tokens_max`, `response_tokens`: per step. `sampled_tokens`: their sum.
         - `history_dropped_share`: share of steps whose prompt left out earlier steps to fit.
@@ -45,6 +45,7 @@ def statistics(episodes: Sequence[Episode], group_size: int) -> dict[str, float]
     metrics = {
         "success_rate": _mean([episode.success for episode in scored]),
         "env_return": _mean([episode.env_return for episode in scored]),
+        "steps": float(len(steps)),
         "episode_length": _mean([len(episode.steps) for episode in scored]),
         "complete_groups": float(len(complete)),
         "mixed_groups": float(sum(map(is_mixed, groups))),

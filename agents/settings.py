@@ -15,7 +15,9 @@ class EnvSettings:
 
     id: str = "graphwrap/TextSokoban-v0"  # "module:id" imports the module first, as in gymnasium.make
     kwargs: dict[str, Any] = field(default_factory=dict)
-    held_out_kwargs: dict[str, Any] = field(default_factory=dict)  # what the validation environment has instead
+    held_out_kwargs: dict[str, Any] = field(
+        default_factory=dict
+    )  # what the validation environment has instead
     processes: int = 0  # worker processes that hold the environments; 0: this process
 
 

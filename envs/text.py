@@ -32,6 +32,7 @@ from graphwrap.envs.rules import RENDER_MODES
 from graphwrap.envs.sokoban import SokobanEnv
 
 _ACTIONS = {"up": 1, "down": 2, "left": 3, "right": 4}  # SokobanEnv(actions="all"), whose 0 does nothing
+_OFFSETS = {"up": (-1, 0), "down": (1, 0), "left": (0, -1), "right": (0, 1)}
 _NOTHING = 0
 _NO_ACTION = "an action that no environment knows"
 _CHECKED_STEPS = 200  # per episode
@@ -41,14 +42,14 @@ class TextSokobanEnv(gym.Env[str, str]):
     """Sokoban as rows of XSB characters, played with "up", "down", "left" and "right".
 
     Levels, seeds, rewards and ends are those of `SokobanEnv`. Any other str is a step that changes nothing, rewarded
-    like a move into a wall. All four actions are always admissible. The info of a reset has ``task`` and
-    ``task_type``, the number of boxes.
+    like a move into a wall. The info of a reset has ``task`` and ``task_type``, the number of boxes.
 
     Args:
         levels: As in `SokobanEnv`.
         split: As in `SokobanEnv`.
         reward: As in `SokobanEnv`.
         max_steps: As in `SokobanEnv`.
+        admissible: "all", every direction; "moves", those in which the player is not blocked.
         render_mode: None, "rgb_array" or "ansi".
 
     Raises:
@@ -65,8 +66,12 @@ class TextSokobanEnv(gym.Env[str, str]):
         split: str = "train",
         reward: Literal["sparse", "success", "dense"] = "sparse",
         max_steps: int = 15,
+        admissible: Literal["all", "moves"] = "all",
         render_mode: str | None = None,
     ):
+        if admissible not in ("all", "moves"):
+            raise ValueError(f"admissible must be 'all' or 'moves', got {admissible!r}.")
+        self._moves_only = admissible == "moves"
         self._env = SokobanEnv(levels, split, "text", reward, "all", max_steps, render_mode)
         self.levels = self._env.levels
         self.max_steps = self._env.max_steps
@@ -85,7 +90,7 @@ class TextSokobanEnv(gym.Env[str, str]):
         super().reset(seed=seed)
         observation, info = self._env.reset(seed=seed, options=options)
         boxes = observation.count("$") + observation.count("*")
-        info["admissible_actions"] = list(_ACTIONS)
+        info["admissible_actions"] = self._admissible(observation)
         info["task"] = "Push every box onto a target."
         info["task_type"] = f"{boxes} box" if boxes == 1 else f"{boxes} boxes"
         return observation, info
@@ -95,12 +100,29 @@ class TextSokobanEnv(gym.Env[str, str]):
         if not isinstance(action, str):
             raise TypeError(f"An action is a str such as {next(iter(_ACTIONS))!r}, got {action!r}.")
         observation, reward, terminated, truncated, info = self._env.step(_ACTIONS.get(action, _NOTHING))
-        info["admissible_actions"] = [] if terminated or truncated else list(_ACTIONS)
+        info["admissible_actions"] = [] if terminated or truncated else self._admissible(observation)
         return observation, reward, terminated, truncated, info
 
     def render(self) -> np.ndarray | str | None:  # type: ignore[override]
         """The picture, uint8 (16 H, 16 W, 3), or the text of the board, by ``render_mode``."""
         return self._env.render()
+
+    def _admissible(self, observation: str) -> list[str]:
+        moves = free_moves(observation) if self._moves_only else []
+        return moves or list(_ACTIONS)  # also of a player who is shut in
+
+
+def free_moves(board: str) -> list[str]:
+    """The directions in which the player of a board in XSB characters is not blocked."""
+    rows = board.split("\n")
+    row, column = next((y, x) for y, cells in enumerate(rows) for x, cell in enumerate(cells) if cell in "@+")
+    found = []
+    for name, (down, right) in _OFFSETS.items():
+        cell = rows[row + down][column + right]
+        beyond = rows[row + 2 * down][column + 2 * right] if cell in "$*" else cell
+        if beyond in " .":
+            found.append(name)
+    return found
 
 
 def check_text_env(env: gym.Env[Any, Any], seed: int = 0, episodes: int = 3) -> None:

