@@ -15,7 +15,7 @@ from gymnasium.utils.env_checker import check_env
 
 import graphwrap  # noqa: F401  registers the environments
 from graphwrap.envs import SokobanEnv
-from graphwrap.envs.text import TextSokobanEnv, check_text_env
+from graphwrap.envs.text import TextSokobanEnv, check_text_env, free_moves
 
 from ..agents.own_env import KeyAndDoorEnv
 from .boards import three_levels
@@ -222,3 +222,42 @@ def test_it_needs_neither_torch_nor_transformers() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+def test_admissible_moves_are_those_that_change_the_board():
+    env = TextSokobanEnv(levels="6x6-1-easy", max_steps=50, admissible="moves")
+    rng = np.random.default_rng(0)
+    blocked = 0
+    for episode in range(20):
+        observation, info = env.reset(seed=episode)
+        over = False
+        while not over:
+            action = ("up", "down", "left", "right")[rng.integers(4)]
+            moves = info["admissible_actions"]
+            before, (observation, _, terminated, truncated, info) = observation, env.step(action)
+            assert (action in moves) == (observation != before)
+            blocked += action not in moves
+            over = terminated or truncated
+    assert blocked > 100
+    check_text_env(env)
+
+
+@pytest.mark.parametrize(
+    ("board", "moves"),
+    [
+        ("#####\n# $@#\n# . #\n#####", ["down", "left"]),
+        ("#####\n#$@.#\n# * #\n# $ #\n#####", ["right"]),  # neither into a wall nor two boxes
+        ("####\n#+ #\n#$.#\n####", ["right"]),
+    ],
+)
+def test_moves_of_a_board(board, moves):
+    assert free_moves(board) == moves
+
+
+def test_a_player_who_is_shut_in_may_try_anything():
+    assert free_moves("###\n#@#\n###") == []
+
+
+def test_an_unknown_kind_of_admissible_actions_is_refused():
+    with pytest.raises(ValueError, match="admissible must be 'all' or 'moves', got 'some'"):
+        TextSokobanEnv(admissible="some")
