@@ -27,6 +27,7 @@ ABOUT = "checkpoint.json"
 _NAME = re.compile(r"update-(\d{6,})")
 
 FREE = {
+    "distributed.strategy",
     "engine.max_batch",
     "engine.memory_gb",
     "engine.own_process",

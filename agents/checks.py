@@ -111,6 +111,7 @@ RULES = {
     "validation.every": _at_least(0),
     "validation.episodes": _at_least(0),
     "validation.temperature": NOT_NEGATIVE,
+    "distributed.strategy": _one_of("ddp", "fsdp"),
     "updates": _at_least(1),
     "seed": _at_least(0),
     "save_every": _at_least(1),

@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from graphwrap.agents.distributed import World
 from graphwrap.agents.engines import Engine, Generation, Sampling
 from graphwrap.agents.prompts import Prompt, Prompter, Turn, parse_action
 from graphwrap.envs.pool import Crash, EnvPool, Reset
@@ -101,6 +102,8 @@ class Player:
         pool: The environments.
         invalid_penalty: Taken from the reward of a step whose answer holds no valid action.
         last_prompts: Whether an episode that was truncated gets `last_prompt`.
+        world: The processes, each with a player of its own. They go step by step together, so that an answer is drawn
+            as if one process played all episodes; `begin` and `finish` must be called by all.
     """
 
     def __init__(
@@ -111,12 +114,14 @@ class Player:
         *,
         invalid_penalty: float = 0.0,
         last_prompts: bool = False,
+        world: World | None = None,
     ) -> None:
         self.prompter = prompter
         self.engine = engine
         self.pool = pool
         self.invalid_penalty = invalid_penalty
         self.last_prompts = last_prompts
+        self.world = world or World()
         self.seconds = {"engine": 0.0, "env": 0.0, "prompt": 0.0}
         self._prompts: dict[Hashable, Prompt] = {}
         self._texts: dict[tuple[int, ...], str] = {}
@@ -144,10 +149,7 @@ class Player:
                 episode.crash = reset.error
             else:
                 self._enter(episode, reset)
-        if episodes and not self._views:
-            raise RuntimeError(
-                f"every environment crashed in reset(); the first one says: {episodes[0].crash}"
-            )
+        self._check(episodes, "every environment crashed in reset()")
         return episodes
 
     def finish(
@@ -168,16 +170,25 @@ class Player:
         """
         t = 0
         active = [episode for episode in episodes if episode.begun]
-        while active:
-            prompts = [self._prompt(episode, t) for episode in active]
-            with self._timed("engine"):
-                answers = self.engine.generate([prompt.token_ids for prompt in prompts], sampling(t))
-            active = self._step(active, prompts, answers)
+        while any(running := self.world.gather(len(active))):
+            if active:
+                first = sum(running[: self.world.rank])
+                prompts = [self._prompt(episode, t) for episode in active]
+                with self._timed("engine"):
+                    answers = self.engine.generate(
+                        [prompt.token_ids for prompt in prompts], replace(sampling(t), first=first)
+                    )
+                active = self._step(active, prompts, answers)
             t += 1
             if progress is not None:
                 progress(t, len(episodes) - len(active), len(episodes))
-        if episodes and all(episode.crash for episode in episodes):
-            raise RuntimeError(f"every environment crashed; the first one says: {episodes[0].crash}")
+        self._check(episodes, "every environment crashed")
+
+    def _check(self, episodes: Sequence[Episode], told: str) -> None:
+        """RuntimeError if all episodes of all processes were broken off."""
+        crashes = [crash for part in self.world.gather([one.crash for one in episodes]) for crash in part]
+        if crashes and all(crashes):
+            raise RuntimeError(f"{told}; the first one says: {crashes[0]}")
 
     @contextmanager
     def _timed(self, phase: str) -> Iterator[None]:

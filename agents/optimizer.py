@@ -9,7 +9,9 @@ from typing import Any
 import torch
 from torch import nn
 
+from graphwrap.agents.distributed import World
 from graphwrap.agents.settings import PPOSettings
+from graphwrap.agents.sharding import gathered, gathered_moments, is_sharded, scattered_moments
 
 SCHEDULES = ("constant", "linear", "cosine")
 
@@ -35,12 +37,19 @@ class Optimizer:
         parameters: The trainable ones.
         settings: Rate, schedule, weight decay and the bound of the gradient's norm.
         updates: Length of the run, for the schedule.
+        world: The processes, each of which has the gradient of its rows; sharded parameters have that of all rows.
 
     Raises:
         ValueError: There is nothing to train, a weight has less than 32 bits, or the schedule does not exist.
     """
 
-    def __init__(self, parameters: Iterable[nn.Parameter], settings: PPOSettings, updates: int) -> None:
+    def __init__(
+        self,
+        parameters: Iterable[nn.Parameter],
+        settings: PPOSettings,
+        updates: int,
+        world: World | None = None,
+    ) -> None:
         self.parameters = list(parameters)
         if not self.parameters:
             raise ValueError("a policy needs parameters with requires_grad=True to be trained, got none")
@@ -54,6 +63,8 @@ class Optimizer:
             raise ValueError(f"ppo.schedule must be one of {', '.join(SCHEDULES)}, got {settings.schedule!r}")
         self.settings = settings
         self.updates = updates
+        self.world = world or World()
+        self.sharded = any(map(is_sharded, self.parameters))
         self._adamw = torch.optim.AdamW(
             self.parameters, lr=settings.learning_rate, weight_decay=settings.weight_decay
         )
@@ -71,7 +82,12 @@ class Optimizer:
         Returns:
             The gradient's norm before it was clipped. If it is not finite, no step was taken.
         """
-        norm = float(nn.utils.clip_grad_norm_(self.parameters, self.settings.max_grad_norm))
+        if not self.sharded:
+            self.world.sum_gradients(self.parameters)
+        gradients = [weight.grad for weight in self.parameters if weight.grad is not None]
+        total = gathered(nn.utils.get_total_norm(gradients))
+        nn.utils.clip_grads_with_norm_(self.parameters, self.settings.max_grad_norm, total)
+        norm = float(total)
         if math.isfinite(norm):
             self._adamw.step()
         self.forget()
@@ -82,8 +98,9 @@ class Optimizer:
         self._adamw.zero_grad(set_to_none=True)
 
     def state_dict(self) -> dict[str, Any]:
-        """What a resumed run needs beside the policy's weights."""
-        return self._adamw.state_dict()
+        """What a resumed run needs beside the policy's weights, in any number of processes; all must call this."""
+        state = self._adamw.state_dict()
+        return gathered_moments(state) if self.sharded else state
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from `state_dict`.
@@ -91,4 +108,6 @@ class Optimizer:
         Raises:
             ValueError: It is of other parameters.
         """
+        if self.sharded:
+            state = scattered_moments(state, self.parameters)
         self._adamw.load_state_dict(state)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from graphwrap.agents.distributed import World
 from graphwrap.agents.settings import CRITIC, Settings
 from graphwrap.envs.pool import EnvPool, env_maker
 
@@ -42,7 +43,13 @@ class Parts:
                 pool.close()
 
 
-def make_parts(settings: Settings, start: Path, engine_folder: Path, say: Say = print) -> Parts:
+def make_parts(
+    settings: Settings,
+    start: Path,
+    engine_folder: Path,
+    say: Say = print,
+    world: World | None = None,
+) -> Parts:
     """Make the parts of a run at its beginning.
 
     Args:
@@ -50,6 +57,7 @@ def make_parts(settings: Settings, start: Path, engine_folder: Path, say: Say = 
         start: Where a model that is made for the run is kept; one that is there already is used.
         engine_folder: Where weights lie while they are handed over to an engine.
         say: Is told what goes on.
+        world: The processes; each makes its own parts.
 
     Raises:
         ImportError: A package is missing; names the extra.
@@ -66,16 +74,19 @@ def make_parts(settings: Settings, start: Path, engine_folder: Path, say: Say = 
     logging.disable_progress_bar()  # it writes a line for every file
     if settings.threads:
         torch.set_num_threads(settings.threads)
+    world = world or World()
     pools: list[EnvPool] = []
     engine = None
     try:
-        pools += make_pools(settings)
-        policy, prompter = make_policy(settings, start, say)
-        engine = make_engine(settings, policy, engine_folder, say)
+        pools += make_pools(settings, world.size)
+        policy, prompter = _make_shared_policy(settings, start, say, world)
+        if world.size > 1:
+            engine_folder = engine_folder / str(world.rank)
+        engine = make_engine(settings, policy.whole(), engine_folder, say)
         critic = settings.credit.name == CRITIC
         method = None if critic else make_credit(settings.credit.name, **settings.credit.parameters)
-        rollout = Rollout(settings, prompter, engine, pools[0], method, held_out=pools[-1])
-        return Parts(policy, engine, rollout, PPO(policy, settings), pools)
+        rollout = Rollout(settings, prompter, engine, pools[0], method, held_out=pools[-1], world=world)
+        return Parts(policy, engine, rollout, PPO(policy, settings, world), pools)
     except BaseException:
         if engine is not None:
             engine.close()
@@ -84,19 +95,41 @@ def make_parts(settings: Settings, start: Path, engine_folder: Path, say: Say = 
         raise
 
 
-def make_pools(settings: Settings) -> list[EnvPool]:
-    """The environments of training, and those of validation where they are others."""
+def make_pools(settings: Settings, processes: int = 1) -> list[EnvPool]:
+    """The environments of training, and those of validation where they are others; the share of one process."""
     env, rollout = settings.env, settings.rollout
-    num_envs = rollout.tasks * rollout.group_size
+    num_envs = rollout.tasks * rollout.group_size // processes
     pools = [EnvPool(env_maker(env), num_envs, env.processes)]
     if env.held_out_kwargs and settings.validation.episodes:
         try:
-            held_out = min(num_envs, settings.validation.episodes)
+            held_out = min(num_envs, -(-settings.validation.episodes // processes))
             pools.append(EnvPool(env_maker(env, held_out=True), held_out, env.processes))
         except BaseException:
             pools[0].close()
             raise
     return pools
+
+
+def _make_shared_policy(settings: Settings, start: Path, say: Say, world: World) -> tuple[Policy, Prompter]:
+    """As `make_policy`, in each of several processes; sharded where settings ask for it."""
+    is_sharded = world.size > 1 and settings.distributed.strategy == "fsdp"
+    if is_sharded:
+        from graphwrap.agents.loading import choose_device, choose_dtype
+
+        device = choose_device(settings.model.device)
+        dtype = str(choose_dtype(settings.model.dtype, device)).removeprefix("torch.")
+        # A model that has to be sharded may be too large for one device.
+        settings = replace(settings, model=replace(settings.model, device="cpu", dtype=dtype))
+    if not world.is_main:
+        world.barrier()  # the main process makes what the others read
+    policy, prompter = make_policy(settings, start, say)
+    if world.is_main:
+        world.barrier()
+    if is_sharded:
+        from graphwrap.agents.sharding import ShardedPolicy
+
+        policy = ShardedPolicy(policy, device, settings.engine.name == "transformers")
+    return policy, prompter
 
 
 def make_policy(settings: Settings, start: Path, say: Say = print) -> tuple[Policy, Prompter]:

@@ -215,6 +215,10 @@ class Policy:
         """True where `reference()` works."""
         return self._frozen is not None or self.has_adapters
 
+    def whole(self) -> Policy:
+        """This policy with all its weights in this process; itself, where they are."""
+        return self
+
     def named_weights(self) -> Iterator[tuple[str, torch.Tensor]]:
         """Full weights for engines, in `dtype`, under Hugging Face names, a tied one once, adapters merged in."""
         for name, weight in full_weights(self._adapted() if self.has_adapters else self.base):

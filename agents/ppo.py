@@ -25,16 +25,14 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from graphwrap.agents import critic, losses
-from graphwrap.agents.minibatches import micro_batches, minibatches
+from graphwrap.agents.distributed import World
+from graphwrap.agents.minibatches import Minibatch, minibatches, share_minibatch
 from graphwrap.agents.optimizer import Optimizer
 from graphwrap.agents.policy import Evaluation, Policy
 from graphwrap.agents.rows import StepRows, Tokens
 from graphwrap.agents.seeding import sequence
 from graphwrap.agents.settings import CRITIC, Settings
 from graphwrap.agents.totals import Totals
-
-Minibatch = list[np.ndarray]
-"""Its micro-batches, as row numbers."""
 
 
 class PPO:
@@ -44,12 +42,14 @@ class PPO:
         policy: The policy, with the weights that training starts from; with a value head for `credit.name` "ppo", and a
             reference if `ppo.kl` is not 0.
         settings: The run's settings.
+        world: The processes, all of which have the same policy and call every method with the same arguments; they
+            divide the rows of each minibatch. Metrics are those of one process.
 
     Raises:
         ValueError: The policy lacks a value head or a reference that is wanted, or a setting does not exist.
     """
 
-    def __init__(self, policy: Policy, settings: Settings) -> None:
+    def __init__(self, policy: Policy, settings: Settings, world: World | None = None) -> None:
         self.policy = policy
         self.settings = settings
         self.has_critic = settings.credit.name == CRITIC
@@ -65,7 +65,8 @@ class PPO:
             raise ValueError(
                 f"ppo.ratio must be one of {', '.join(losses.RATIOS)}, got {settings.ppo.ratio!r}"
             )
-        self.optimizer = Optimizer(policy.parameters(), settings.ppo, settings.updates)
+        self.world = world or World()
+        self.optimizer = Optimizer(policy.parameters(), settings.ppo, settings.updates, self.world)
 
     def update(self, rows: StepRows, update: int) -> dict[str, float]:
         """Train on the rows of one rollout.
@@ -135,7 +136,7 @@ class PPO:
     def _train(self, rows: StepRows, chosen: np.ndarray, update: int, totals: Totals) -> None:
         settings = self.settings.ppo
         plan = self._plan(rows, chosen, update, 0)
-        frozen = _Frozen(len(rows))
+        frozen = _Frozen(len(rows), self.policy.device)
         self._freeze(rows, plan, frozen)
         if self.has_critic:
             self._criticise(rows, chosen, frozen, totals)
@@ -145,12 +146,17 @@ class PPO:
         totals.drift(frozen.old, rows, chosen)
 
     def _plan(self, rows: StepRows, chosen: np.ndarray, update: int, epoch: int) -> list[Minibatch]:
-        settings = self.settings.ppo
         rng = np.random.default_rng(sequence(self.settings.seed, "minibatches", update, epoch))
         return [
-            micro_batches(chosen[part], rows.prompts, rows.responses, settings.tokens_per_batch)
-            for part in minibatches(len(chosen), settings.minibatch, rng)
+            self._share(chosen[part], rows.prompts, rows.responses)
+            for part in minibatches(len(chosen), self.settings.ppo.minibatch, rng)
         ]
+
+    def _share(
+        self, numbers: np.ndarray, prompts: Sequence[Tokens], responses: Sequence[Tokens]
+    ) -> Minibatch:
+        budget = self.settings.ppo.tokens_per_batch
+        return share_minibatch(numbers, prompts, responses, budget, self.world.rank, self.world.size)
 
     def _evaluate(self, rows: StepRows, part: np.ndarray, **wanted: bool) -> Evaluation:
         numbers = part.tolist()
@@ -168,7 +174,7 @@ class PPO:
         The first minibatch's old log-probabilities are those that its own step computes.
         """
         for number, minibatch in enumerate(plan):
-            for part in minibatch:
+            for part in minibatch.parts:
                 if number or self.has_critic:
                     evaluation = self._evaluate(rows, part, values=self.has_critic)
                     frozen.keep(frozen.old, part, evaluation.log_probs, rows)
@@ -178,6 +184,7 @@ class PPO:
                     with self.policy.reference():
                         evaluation = self._evaluate(rows, part)
                     frozen.keep(frozen.reference, part, evaluation.log_probs, rows)
+        frozen.exchange(self.world, plan)
 
     def _criticise(self, rows: StepRows, chosen: np.ndarray, frozen: _Frozen, totals: Totals) -> None:
         """Fill in advantages and returns."""
@@ -197,10 +204,10 @@ class PPO:
         """The critic's values of some prompts."""
         values = np.zeros(len(prompts))
         answer = (self.policy.pad_id,)  # the value is read before it
-        answers = [answer] * len(prompts)
-        for part in micro_batches(
-            np.arange(len(prompts)), prompts, answers, self.settings.ppo.tokens_per_batch
-        ):
+        if not prompts:
+            return []
+        share = self._share(np.arange(len(prompts)), prompts, [answer] * len(prompts))
+        for part in share.parts:
             evaluation = self.policy.evaluate(
                 [prompts[row] for row in part.tolist()],
                 [answer] * len(part),
@@ -209,21 +216,28 @@ class PPO:
             )
             assert evaluation.values is not None
             values[part] = evaluation.values.double().cpu().numpy()
+        for known in self.world.gather({row: values[row] for part in share.own for row in part.tolist()}):
+            values[list(known)] = list(known.values())
         return values.tolist()
 
     def _step(self, rows: StepRows, minibatch: Minibatch, frozen: _Frozen, totals: Totals) -> None:
         """Sum the gradients of a minibatch's micro-batches and take one step."""
-        settings = self.settings.ppo
-        num_rows = sum(map(len, minibatch))
-        num_tokens = sum(len(rows.responses[row]) for part in minibatch for row in part.tolist())
+        is_first = totals.steps + totals.skipped == 0
         terms = [
-            self._backward(rows, part, frozen, num_rows, num_tokens, totals.steps + totals.skipped == 0)
-            for part in minibatch
+            self._backward(rows, part, frozen, minibatch, is_first, number >= len(minibatch.own))
+            for number, part in enumerate(minibatch.parts)
         ]
+        if is_first:
+            frozen.exchange(self.world, [minibatch])
         summed = {name: torch.stack([part[name] for part in terms]) for name in terms[0]}
+        shares = self.world.gather(
+            {
+                name: float(values.max() if name == "ratio_max" else values.sum())
+                for name, values in summed.items()
+            }
+        )
         numbers = {
-            name: float(values.max() if name == "ratio_max" else values.sum())
-            for name, values in summed.items()
+            name: (max if name == "ratio_max" else sum)(share[name] for share in shares) for name in summed
         }
         if not math.isfinite(numbers["loss"]):
             self.optimizer.forget()
@@ -233,19 +247,22 @@ class PPO:
         if not math.isfinite(norm):
             totals.skipped += 1
             return
-        scale = num_tokens if settings.ratio == "token" else num_rows
-        totals.add(numbers, num_rows, scale, norm)
+        totals.add(numbers, self._scale(minibatch), norm)
+
+    def _scale(self, minibatch: Minibatch) -> int:
+        """What the loss is a mean over."""
+        return minibatch.num_tokens if self.settings.ppo.ratio == "token" else minibatch.num_rows
 
     def _backward(
         self,
         rows: StepRows,
         part: np.ndarray,
         frozen: _Frozen,
-        num_rows: int,
-        num_tokens: int,
+        minibatch: Minibatch,
         is_first: bool,
+        is_filler: bool,
     ) -> dict[str, Tensor]:
-        """Add a micro-batch's share of the minibatch's gradient; returns its share of what is logged."""
+        """Add a micro-batch's share of the minibatch's gradient, a filler's 0; returns its share of what is logged."""
         settings = self.settings.ppo
         evaluation = self._evaluate(rows, part, entropy=settings.entropy != 0, values=self.has_critic)
         log_probs, mask = evaluation.log_probs, evaluation.mask
@@ -257,7 +274,7 @@ class PPO:
                     "ppo.learning_rate"
                 )
             frozen.keep(frozen.old, part, log_probs.detach(), rows)
-        scale = num_tokens if settings.ratio == "token" else num_rows
+        scale = self._scale(minibatch)
         surrogate = losses.surrogate(
             log_probs,
             frozen.take(frozen.old, part),
@@ -283,17 +300,20 @@ class PPO:
             loss = loss - settings.entropy * terms["entropy"]
         if evaluation.values is not None:
             returns = torch.from_numpy(frozen.returns[part]).to(evaluation.values)
-            terms["value_loss"] = losses.value_loss(evaluation.values, returns) / num_rows
+            terms["value_loss"] = losses.value_loss(evaluation.values, returns) / minibatch.num_rows
             loss = loss + settings.value * terms["value_loss"]
-        loss.backward()
+        (loss * 0.0 if is_filler else loss).backward()
         terms.update(loss=loss, policy_loss=policy_loss)
-        return {name: value.detach() for name, value in terms.items()}
+        return {
+            name: torch.zeros_like(value) if is_filler else value.detach() for name, value in terms.items()
+        }
 
 
 class _Frozen:
     """What is computed before the first gradient step, by row."""
 
-    def __init__(self, num_rows: int) -> None:
+    def __init__(self, num_rows: int, device: torch.device) -> None:
+        self.device = device
         self.old: list[Tensor | None] = [None] * num_rows
         self.reference: list[Tensor | None] = [None] * num_rows
         self.values = np.zeros(num_rows)
@@ -304,6 +324,21 @@ class _Frozen:
         """Note the log-probabilities (B, R) of the rows `part`."""
         for row, values in zip(part.tolist(), log_probs):
             column[row] = values[: len(rows.responses[row])]
+
+    def exchange(self, world: World, plan: Sequence[Minibatch]) -> None:
+        """Tell the other processes about the rows that this one has computed, and learn theirs."""
+        if world.size == 1:
+            return
+        own = [row for minibatch in plan for part in minibatch.own for row in part.tolist()]
+        columns = (self.old, self.reference)
+        known = [[None if column[row] is None else column[row].cpu() for row in own] for column in columns]
+        for number, (numbers, theirs, values) in enumerate(world.gather((own, known, self.values[own]))):
+            if number == world.rank:
+                continue
+            self.values[numbers] = values
+            for column, kept in zip(columns, theirs):
+                for row, log_probs in zip(numbers, kept):
+                    column[row] = None if log_probs is None else log_probs.to(self.device)
 
     @staticmethod
     def take(column: list[Tensor | None], part: np.ndarray) -> Tensor:

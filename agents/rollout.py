@@ -6,9 +6,11 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 import numpy as np
 
+from graphwrap.agents.distributed import World
 from graphwrap.agents.engines import Engine, Sampling
 from graphwrap.agents.episodes import INVALID, Episode, Player, Progress
 from graphwrap.agents.outcomes import is_mixed, statistics
@@ -47,9 +49,12 @@ class Rollout:
         settings: The run's settings.
         prompter: Makes prompts.
         engine: Answers them.
-        pool: `rollout.tasks` times `rollout.group_size` environments; number n plays task n // group_size.
+        pool: `rollout.tasks` times `rollout.group_size` environments; number n plays task n // group_size. Of several
+            processes each has its share: those of its tasks.
         method: The credit method; None with `credit.name` "ppo".
         held_out: The environments of `play`. None: those of `pool`.
+        world: The processes. Each plays whole groups, and all of them get all episodes; `collect` and `play` must be
+            called by all.
 
     Raises:
         ValueError: The pool has another size, or a method is missing or not wanted.
@@ -64,13 +69,16 @@ class Rollout:
         method: Method | None = None,
         *,
         held_out: EnvPool | None = None,
+        world: World | None = None,
     ) -> None:
         rollout = settings.rollout
         critic = settings.credit.name == CRITIC
-        if pool.num_envs != rollout.tasks * rollout.group_size:
+        self.world = world = world or World()
+        if pool.num_envs * world.size != rollout.tasks * rollout.group_size:
+            share = f" / {world.size} processes" if world.size > 1 else ""
             raise ValueError(
-                f"the pool must have rollout.tasks * rollout.group_size = {rollout.tasks} * {rollout.group_size} "
-                f"environments, got {pool.num_envs}"
+                f"the pool must have rollout.tasks * rollout.group_size{share} = {rollout.tasks} * "
+                f"{rollout.group_size}{share} environments, got {pool.num_envs}"
             )
         if critic == (method is not None):
             raise ValueError(
@@ -80,9 +88,14 @@ class Rollout:
         self.settings = settings
         self.method: Method = method or _uncredited
         self.player = Player(
-            prompter, engine, pool, invalid_penalty=rollout.invalid_penalty, last_prompts=critic
+            prompter,
+            engine,
+            pool,
+            invalid_penalty=rollout.invalid_penalty,
+            last_prompts=critic,
+            world=world,
         )
-        self.held_out = Player(prompter, engine, held_out or pool)
+        self.held_out = Player(prompter, engine, held_out or pool, world=world)
 
     def collect(self, update: int, progress: Progress | None = None) -> Batch:
         """Play the episodes of one update. With equal weights it gives the same batch, whatever was played before.
@@ -159,26 +172,29 @@ class Rollout:
         player, settings = self.held_out, self.settings
         player.seconds = dict.fromkeys(player.seconds, 0.0)
         played: list[Episode] = []
-        num_envs = player.pool.num_envs
+        num_envs = player.pool.num_envs * self.world.size
+        if self.world.size > 1:  # as many at a time as one process plays
+            num_envs = min(num_envs, max(1, settings.validation.episodes))
         for begin in range(0, len(seeds), num_envs):
-            part = seeds[begin : begin + num_envs]
-            episodes = player.begin(part, range(begin, begin + len(part)))
+            places = range(begin, min(begin + num_envs, len(seeds)))
+            own = _share(places, self.world)
+            episodes = player.begin([seeds[place] for place in own], own)
 
             def sampling(step: int, begin: int = begin) -> Sampling:
                 seed = seed_of(settings.seed, "validation", begin, step)
                 return Sampling(temperature, settings.rollout.max_tokens, seed)
 
             player.finish(episodes, sampling, progress)
-            played += episodes
+            played += self._together(episodes)
         metrics = statistics(played, 1)
         metrics.update({f"seconds/{phase}": value for phase, value in player.seconds.items()})
         return played, metrics
 
     def _play(self, update: int, attempt: int, progress: Progress | None) -> list[Episode]:
-        """Play `rollout.tasks` new groups."""
+        """Play `rollout.tasks` new groups, of which this process plays its share."""
         settings, seed = self.settings.rollout, self.settings.seed
         seeds = distinct_seeds(seed, "tasks", update, attempt, count=settings.tasks)
-        groups = np.repeat(np.arange(settings.tasks), settings.group_size)
+        groups = np.repeat(_share(range(settings.tasks), self.world), settings.group_size)
         episodes = self.player.begin(
             [seeds[group] for group in groups], (groups + attempt * settings.tasks).tolist()
         )
@@ -192,7 +208,15 @@ class Rollout:
             )
 
         self.player.finish(episodes, sampling, progress)
-        return episodes
+        return self._together(episodes)
+
+    def _together(self, episodes: list[Episode]) -> list[Episode]:
+        """The episodes of all processes, in the order and with the numbers that they have in one process."""
+        parts = self.world.gather(episodes)
+        for part, before in zip(parts, accumulate(map(len, parts), initial=0)):
+            for episode in part:
+                episode.env += before
+        return [episode for part in parts for episode in part]
 
 
 def credit_of(episodes: Sequence[Episode], method: Method, group_size: int) -> WindowCredit | None:
@@ -227,6 +251,11 @@ def credit_of(episodes: Sequence[Episode], method: Method, group_size: int) -> W
         )
     recorder.abort()
     return recorder.assign_credit()
+
+
+def _share(places: range, world: World) -> range:
+    """The places that this process plays: neighbours, as many as the others have or one more."""
+    return places[len(places) * world.rank // world.size : len(places) * (world.rank + 1) // world.size]
 
 
 def _recorder(episodes: Sequence[Episode], method: Method, group_size: int) -> Recorder:

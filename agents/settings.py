@@ -133,6 +133,15 @@ class ValidationSettings:
 
 
 @dataclass
+class DistributedSettings:
+    """Several GPUs: how the processes of `accelerate launch` share the training. One process ignores it."""
+
+    strategy: str = (
+        "ddp"  # every process has all weights; or "fsdp": weights, gradients and moments are divided
+    )
+
+
+@dataclass
 class Settings:
     """A whole run."""
 
@@ -144,6 +153,7 @@ class Settings:
     credit: CreditSettings = field(default_factory=CreditSettings)
     ppo: PPOSettings = field(default_factory=PPOSettings)
     validation: ValidationSettings = field(default_factory=ValidationSettings)
+    distributed: DistributedSettings = field(default_factory=DistributedSettings)
     updates: int = 150
     seed: int = 0
     save_every: int = 10  # updates between checkpoints; the last and the best are always kept

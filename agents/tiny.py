@@ -107,7 +107,8 @@ def build_model(settings: TinySettings, tokenizer: Any, seed: int = 0) -> Any:
         num_key_value_heads=settings.heads,
         head_dim=head,
         max_position_embeddings=settings.max_length,
-        initializer_range=settings.hidden**-0.5,  # Llama's 0.02 is for thousands of units; narrow models learn late with it
+        initializer_range=settings.hidden
+        ** -0.5,  # with Llama's 0.02, meant for thousands of units, it learns late
         tie_word_embeddings=False,
         pad_token_id=tokenizer.pad_token_id,
         eos_token_id=tokenizer.eos_token_id,

@@ -21,7 +21,7 @@ class Totals:
         self._ratios = 0
         self._drift: dict[str, float] = {}
 
-    def add(self, numbers: dict[str, float], num_rows: int, num_ratios: int, norm: float) -> None:
+    def add(self, numbers: dict[str, float], num_ratios: int, norm: float) -> None:
         """Add what a step has computed."""
         self.steps += 1
         self._ratios += num_ratios

@@ -12,6 +12,7 @@ from graphwrap._files import whole_file
 from graphwrap.agents import tracking
 from graphwrap.agents.checkpoints import Checkpoint, restore
 from graphwrap.agents.config import flat
+from graphwrap.agents.distributed import World
 from graphwrap.agents.run_folder import RunFolder, changed_versions
 from graphwrap.agents.screen import Clock, Screen, stop_on_interrupt
 from graphwrap.agents.seeding import distinct_seeds
@@ -47,6 +48,7 @@ class Trainer:
         overwrite: Begin anew instead.
         command: The command line, to be written down.
         console: Where progress is shown; None: nowhere.
+        world: The processes, each with a trainer of its own; the main one writes the files and shows the progress.
 
     Raises:
         ValueError: The folder holds something else, or a run with other settings. Nothing is changed.
@@ -60,13 +62,16 @@ class Trainer:
         overwrite: bool = False,
         command: str = "",
         console: Console | None = None,
+        world: World | None = None,
     ) -> None:
         self.settings = settings
         self.folder = RunFolder(out)
         self.overwrite = overwrite
         self.command = command
-        self.console = console
-        self.folder.check(settings, overwrite)
+        self.world = world or World()
+        self.console = console if self.world.is_main else None
+        if self.world.is_main:
+            self.folder.check(settings, overwrite)
 
     def run(self, on_update: Callable[[Row], None] | None = None) -> list[Row]:
         """Train to the end.
@@ -88,15 +93,20 @@ class Trainer:
             OSError: Something cannot be written. The run can be gone on with from its last checkpoint.
         """
         with ExitStack() as stack:
-            stack.enter_context(self.folder.held())
-            checkpoint = self.folder.open(self.settings, self.command, self.overwrite)
+            checkpoint = None
+            if self.world.is_main:
+                stack.enter_context(self.folder.held())
+                checkpoint = self.folder.open(self.settings, self.command, self.overwrite)
+            checkpoint = self.world.share(checkpoint)
             done = 0 if checkpoint is None else checkpoint.update
             if checkpoint is not None:
                 self._tell_resumed(checkpoint)
             if done >= self.settings.updates:
                 return read_metrics(self.folder.path)
             parts = stack.enter_context(closing(self._make_parts(checkpoint)))
-            tracker = stack.enter_context(closing(self._make_tracker(done)))
+            tracker = None
+            if self.world.is_main:
+                tracker = stack.enter_context(closing(self._make_tracker(done)))
             screen = stack.enter_context(Screen(self.console, self.settings.updates, done).shown())
             stopped = stack.enter_context(stop_on_interrupt(screen.say))
             for update in range(done + 1, self.settings.updates + 1):
@@ -105,10 +115,16 @@ class Trainer:
                     on_update(row)
                 if is_last and update < self.settings.updates:
                     raise Interrupted(f"{update} of {self.settings.updates} updates are done")
+            self.world.barrier()  # the main process's files are written
         return read_metrics(self.folder.path)
 
     def _update(
-        self, update: int, parts: Parts, tracker: Tracker, screen: Screen, stopped: Callable[[], bool]
+        self,
+        update: int,
+        parts: Parts,
+        tracker: Tracker | None,
+        screen: Screen,
+        stopped: Callable[[], bool],
     ) -> tuple[Row, bool]:
         """Do update number `update`, from 1, and write down everything about it.
 
@@ -128,7 +144,8 @@ class Trainer:
         screen.begin(update, "sync")
         if settings.engine.sleep:
             parts.engine.wake()
-        parts.engine.update(parts.policy)
+        whole = parts.policy.whole()
+        parts.engine.update(whole)
         clock.lap("sync")
         row: Row = {"update": update, **batch.metrics, **trained}
         score: float | None = None
@@ -141,19 +158,24 @@ class Trainer:
             row.update(numbers)
             clock.lap("validation")
         screen.begin(update, "save")
-        self._write_files(update, batch, held_out)
-        best = self.folder.checkpoints.best
-        is_better = score is not None and (best is None or best.score is None or score > best.score)
-        is_last = stopped() or update == settings.updates
-        if is_last or is_better or update % settings.save_every == 0:
-            state = parts.ppo.state_dict()
+        if tracker is not None:
+            self._write_files(update, batch, held_out)
+        is_better = self.world.share(self.world.is_main and self._is_better(score))
+        is_last = any(self.world.gather(stopped())) or update == settings.updates
+        saves = is_last or is_better or update % settings.save_every == 0
+        state = parts.ppo.state_dict() if saves else {}
+        if saves and self.world.is_main:
             # The row comes before the checkpoint counts: one that is there has its row.
-            with self.folder.checkpoints.saving(update, parts.policy, state, settings, score):
+            with self.folder.checkpoints.saving(update, whole, state, settings, score):
                 self._log(row, clock, tracker)
         else:
             self._log(row, clock, tracker)
         screen.end(row)
         return row, is_last
+
+    def _is_better(self, score: float | None) -> bool:
+        best = self.folder.checkpoints.best
+        return score is not None and (best is None or best.score is None or score > best.score)
 
     def _validates(self, update: int) -> bool:
         validation = self.settings.validation
@@ -188,24 +210,25 @@ class Trainer:
             with whole_file(file_of_update(folder, tracking.EPISODES, update)) as file:
                 file.write(text.encode("utf-8"))
 
-    def _log(self, row: Row, clock: Clock, tracker: Tracker) -> None:
+    def _log(self, row: Row, clock: Clock, tracker: Tracker | None) -> None:
         clock.lap("save")
         total = clock.total()
         row.update({f"seconds/{name}": value for name, value in clock.seconds.items()})
         row["seconds/total"] = total
         row["credit_share"] = row["seconds/credit"] / total
         row["tokens_per_second"] = row["sampled_tokens"] / max(row["seconds/rollout"], 1e-9)
-        tracker.log(row)
+        if tracker is not None:
+            tracker.log(row)
 
     def _make_parts(self, checkpoint: Checkpoint | None) -> Parts:
         from graphwrap.agents.parts import make_parts
 
-        parts = make_parts(self.settings, self.folder.start, self.folder.engine, self._say)
+        parts = make_parts(self.settings, self.folder.start, self.folder.engine, self._say, self.world)
         try:
             if checkpoint is not None:
                 restore(parts.policy, checkpoint)
                 parts.ppo.load_state_dict(checkpoint.trainer_state())
-            parts.engine.update(parts.policy)
+            parts.engine.update(parts.policy.whole())
         except BaseException:
             parts.close()
             raise

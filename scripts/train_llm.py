@@ -1,6 +1,7 @@
 """Trains a language model as an agent in a text environment, with credit by name.
 
-Run as ``graphwrap train-llm`` or ``python scripts/train_llm.py``.
+Run as ``graphwrap train-llm`` or ``python scripts/train_llm.py``; on several GPUs as
+``accelerate launch --num_processes 4 -m graphwrap.scripts.train_llm``.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import typer
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from graphwrap.agents.distributed import World
     from graphwrap.agents.settings import Settings
 
 NEEDED = {
@@ -111,17 +113,34 @@ def require_packages() -> None:
 
 
 def train(settings: Settings, folder: Path, console: Console, *, overwrite: bool, command: str) -> int:
-    """Train, and say what came of it.
+    """Train, with the other processes if there are some, and say what came of it.
 
     Returns:
         Exit status: 0; 1 if something could not be written; 2 if nothing could start; 130 if it was interrupted.
     """
+    from graphwrap.agents.distributed import joined
+
+    try:
+        with joined(settings) as world:
+            if not world.is_main:
+                console.quiet = True
+            return _train(settings, folder, console, overwrite, command, world)
+    except (ValueError, ImportError, RuntimeError) as error:
+        return _refused(error)
+
+
+def _train(
+    settings: Settings, folder: Path, console: Console, overwrite: bool, command: str, world: World
+) -> int:
+    """As `train`, in one of the processes of `world`."""
     from graphwrap.agents.parts import describe
     from graphwrap.agents.trainer import Interrupted, Trainer
 
     again = "the same command goes on from there"
     try:
-        trainer = Trainer(settings, folder, overwrite=overwrite, command=command, console=console)
+        trainer = Trainer(
+            settings, folder, overwrite=overwrite, command=command, console=console, world=world
+        )
         for name, value in describe(settings).items():
             console.print(f"{name:<12} {value}", highlight=False, markup=False)
         rows = trainer.run()

@@ -20,6 +20,7 @@ class Sampling:
     temperature: float = 1.0  # above 0; 0: the likeliest token, for evaluation only
     max_tokens: int = 512
     seed: int = 0
+    first: int = 0  # the first prompt's place: as if so many came before it, in other processes
 
 
 @dataclass(frozen=True, eq=False)

@@ -48,11 +48,11 @@ class TransformersEngine(Engine):
             return []
         self._check(prompts, sampling)
         draws = torch.rand(
-            len(prompts),
+            sampling.first + len(prompts),
             sampling.max_tokens,
             dtype=torch.float64,
             generator=torch.Generator().manual_seed(sampling.seed),
-        )
+        )[sampling.first :]
         order = sorted(range(len(prompts)), key=lambda row: (len(prompts[row]), tuple(prompts[row])))
         answers: list[Generation | None] = [None] * len(prompts)
         with torch.no_grad(), self.policy.precision():

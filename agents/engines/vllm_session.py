@@ -82,7 +82,8 @@ class Session:
         self._check()
         self.wake()
         # A seed each, so that an answer depends on neither the batch's schedule nor the global generators.
-        seeds = np.random.SeedSequence(sampling.seed).generate_state(len(prompts), np.uint64) >> np.uint64(1)
+        seeds = np.random.SeedSequence(sampling.seed).generate_state(sampling.first + len(prompts), np.uint64)
+        seeds = seeds[sampling.first :] >> np.uint64(1)
         parameters = [
             SamplingParams(
                 temperature=sampling.temperature,

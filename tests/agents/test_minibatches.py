@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphwrap.agents.minibatches import micro_batches, minibatches
+from graphwrap.agents.minibatches import micro_batches, minibatches, share_minibatch
 
 tokens = st.lists(st.integers(0, 2), min_size=1, max_size=6).map(tuple)
 
@@ -69,3 +69,26 @@ def test_a_row_longer_than_the_budget_goes_alone() -> None:
         [0],
         [1, 2],
     ]
+
+
+@given(
+    st.lists(st.tuples(tokens, tokens), min_size=1, max_size=20),
+    st.integers(1, 40),
+    st.integers(1, 4),
+)
+def test_processes_share_a_minibatch(
+    rows: list[tuple[tuple[int, ...], tuple[int, ...]]], budget: int, size: int
+) -> None:
+    prompts, responses = [row[0] for row in rows], [row[1] for row in rows]
+    chosen = np.arange(len(rows))[::-1]
+    shares = [share_minibatch(chosen, prompts, responses, budget, rank, size) for rank in range(size)]
+    own = [[row for part in share.own for row in part.tolist()] for share in shares]
+    assert sorted(row for share in own for row in share) == sorted(chosen.tolist())
+    assert len({len(share.parts) for share in shares}) == 1
+    assert min(share.fillers for share in shares) == 0
+    different = [{rows[row] for row in share} for share in own]
+    assert sum(map(len, different)) == len(set(rows))  # equal rows are in one process
+    assert max(map(len, different)) - min(map(len, different)) <= 1
+    for share in shares:
+        assert (share.num_rows, share.num_tokens) == (len(rows), sum(map(len, responses)))
+        assert all(len(part) == 1 for part in share.parts[len(share.own) :])

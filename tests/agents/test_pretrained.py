@@ -10,7 +10,6 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from graphwrap.agents.config import load_settings
 from graphwrap.agents.models import fetch
 from graphwrap.agents.tracking import read_metrics
 
@@ -51,15 +50,21 @@ def test_two_updates(model, tmp_path, engine):
     first, second = read_metrics(tmp_path / "run")
     for row in (first, second):
         assert row["ratio_mean"] == pytest.approx(1, abs=1e-4)  # one gradient step per update
-        assert row["drift_max"] < 1e-3  # so the engine had the trainer's weights, in the second update the changed ones
+        assert (
+            row["drift_max"] < 1e-3
+        )  # so the engine had the trainer's weights, in the second update the changed ones
         assert row["gradient_steps"] == 1
         assert row["prompt_tokens"] > 200
     assert first["kl"] == pytest.approx(0, abs=1e-6)
     assert second["kl"] > 1e-6  # away from the reference, the model without its adapters
 
     folder = tmp_path / "run" / "checkpoints" / "latest" / "model"
-    trained, start = (AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32) for path in (folder, model))
-    changed = [name for name, weight in trained.state_dict().items() if not weight.equal(start.state_dict()[name])]
+    trained, start = (
+        AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32) for path in (folder, model)
+    )
+    changed = [
+        name for name, weight in trained.state_dict().items() if not weight.equal(start.state_dict()[name])
+    ]
     assert changed
     assert all("proj" in name for name in changed)  # LoRA's target modules, merged
     assert AutoTokenizer.from_pretrained(folder).chat_template

@@ -80,7 +80,11 @@ def test_the_vocabulary_is_that_of_prompts_and_answers():
 
 
 def test_afterwards_answers_are_valid_and_actions_uniform():
-    settings = settings_of("model.tiny.warm_start_rows=768", "model.tiny.warm_start_learning_rate=1.0e-2")
+    settings = settings_of(
+        "model.tiny.warm_start_rows=768",
+        "model.tiny.warm_start_epochs=2",
+        "model.tiny.warm_start_learning_rate=1.0e-2",
+    )
     losses = []
 
     policy = tiny_policy(settings, TextSokobanEnv(), report=lambda epoch, loss: losses.append((epoch, loss)))

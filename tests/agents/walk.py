@@ -9,16 +9,19 @@ from gymnasium import spaces
 
 
 class Walk(gym.Env[str, str]):
-    """From 0 to `length` (2 or 3, by the seed) in unit steps; "burn" raises."""
+    """From 0 to `length` (2 or 3, by the seed) in unit steps; "burn", an action where it `burns`, raises."""
 
     observation_space = spaces.Text(20)
     action_space = spaces.Text(20)
     made = 0
 
-    def __init__(self, max_steps: int = 4, says_success: bool = True, alike: bool = True) -> None:
+    def __init__(
+        self, max_steps: int = 4, says_success: bool = True, alike: bool = True, burns: bool = True
+    ) -> None:
         self.max_steps = max_steps
         self.says_success = says_success
         self.alike = alike
+        self.burns = burns
         self.number, Walk.made = Walk.made, Walk.made + 1
 
     def reset(
@@ -47,4 +50,8 @@ class Walk(gym.Env[str, str]):
         return f"at {self.place} of {self.length}"
 
     def info(self) -> dict[str, Any]:
-        return {"admissible_actions": ["forth", "back", "burn"], "state_key": (self.place, self.length)}
+        actions = ["forth", "back", *(["burn"] if self.burns else [])]
+        return {"admissible_actions": actions, "state_key": (self.place, self.length)}
+
+
+gym.register("Walk-v0", entry_point=Walk)

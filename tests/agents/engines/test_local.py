@@ -146,6 +146,17 @@ def test_equal_prompts_are_computed_once_and_answered_differently():
     assert len({answer.token_ids for answer in answers[::2]}) > 1
 
 
+def test_prompts_that_come_later_are_drawn_as_if_the_earlier_ones_were_there():
+    policy = make_policy(spread=0.12)
+    prompts = make_rows(policy, 20)[0]
+    engine = TransformersEngine(policy)
+
+    together = engine.generate(prompts, Sampling(1.0, 6, seed=3))
+    apart = engine.generate(prompts[7:], Sampling(1.0, 6, seed=3, first=7))
+
+    assert [answer.token_ids for answer in apart] == [answer.token_ids for answer in together[7:]]
+
+
 def test_rows_that_ended_leave_the_batch():
     policy = make_policy(spread=0.01)
     policy.eos_ids = tuple(range(8))  # about a third of the tokens end an answer
