@@ -14,11 +14,11 @@ import torch
 from torch import nn
 
 from graphwrap._files import whole_folder
-from graphwrap.agents.batches import check_rows, distinct
-from graphwrap.agents.forward import Predictions, predict, predict_shared, recomputing
-from graphwrap.agents.loading import choose_device, choose_dtype, load_model, load_tokenizer
+from graphwrap.agents.models.batches import check_rows, distinct
+from graphwrap.agents.models.forward import Predictions, predict, predict_shared, recomputing
+from graphwrap.agents.models.loading import choose_device, choose_dtype, load_model, load_tokenizer
+from graphwrap.agents.models.weights import full_weights, is_peft, restore_model, save_model
 from graphwrap.agents.settings import ModelSettings
-from graphwrap.agents.weights import full_weights, is_peft, restore_model, save_model
 
 VALUE_HEAD = "value_head.safetensors"
 SHARE = 0.75

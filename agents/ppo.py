@@ -24,15 +24,15 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from graphwrap.agents import critic, losses
 from graphwrap.agents.distributed import World
-from graphwrap.agents.minibatches import Minibatch, minibatches, share_minibatch
-from graphwrap.agents.optimizer import Optimizer
+from graphwrap.agents.learning import critic, losses
+from graphwrap.agents.learning.minibatches import Minibatch, minibatches, share_minibatch
+from graphwrap.agents.learning.optimizer import Optimizer
+from graphwrap.agents.learning.totals import Totals
+from graphwrap.agents.playing.rows import StepRows, Tokens
 from graphwrap.agents.policy import Evaluation, Policy
-from graphwrap.agents.rows import StepRows, Tokens
 from graphwrap.agents.seeding import sequence
 from graphwrap.agents.settings import CRITIC, Settings
-from graphwrap.agents.totals import Totals
 
 
 class PPO:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from graphwrap.agents.answers import Parsed, parse_action
-from graphwrap.agents.prompt_templates import PromptTemplate, Turn, template_names
+from graphwrap.agents.prompting.answers import Parsed, parse_action
+from graphwrap.agents.prompting.templates import PromptTemplate, Turn, template_names
 
 if TYPE_CHECKING:
     from graphwrap.agents.settings import PromptSettings

@@ -12,10 +12,10 @@ import numpy as np
 
 from graphwrap.agents.distributed import World
 from graphwrap.agents.engines import Engine, Sampling
-from graphwrap.agents.episodes import INVALID, Episode, Player, Progress
-from graphwrap.agents.outcomes import is_mixed, statistics
+from graphwrap.agents.playing.episodes import INVALID, Episode, Player, Progress
+from graphwrap.agents.playing.outcomes import is_mixed, statistics
+from graphwrap.agents.playing.rows import StepRows, rows_of
 from graphwrap.agents.prompts import Prompter
-from graphwrap.agents.rows import StepRows, rows_of
 from graphwrap.agents.seeding import distinct_seeds, seed_of
 from graphwrap.agents.settings import CRITIC, Settings
 from graphwrap.credit import Credit, zeros

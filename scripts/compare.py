@@ -260,7 +260,7 @@ def llm_comparison(
     Raises:
         ValueError: settings or credits that do not exist.
     """
-    from graphwrap.agents.config import load_settings
+    from graphwrap.agents.runs.config import load_settings
     from graphwrap.agents.settings import CRITIC
 
     more = [] if updates is None else [f"updates={updates}"]

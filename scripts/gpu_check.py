@@ -132,7 +132,7 @@ def gpu_check(
         raise typer.Exit(2) from None
     from rich.console import Console
 
-    from graphwrap.agents.config import from_mapping
+    from graphwrap.agents.runs.config import from_mapping
 
     console = Console()
     engine = engine or ("vllm" if find_spec("vllm") else "transformers")
@@ -202,10 +202,10 @@ def write_model(settings: Settings, shape: Shape) -> int:
     from transformers import GenerationConfig, Qwen2ForCausalLM
     from transformers.utils import logging
 
+    from graphwrap.agents.models.tiny import build_tokenizer
+    from graphwrap.agents.models.warm_start import random_walks, vocabulary
     from graphwrap.agents.policy import Policy
     from graphwrap.agents.prompts import PromptTemplate
-    from graphwrap.agents.tiny import build_tokenizer
-    from graphwrap.agents.warm_start import random_walks, vocabulary
     from graphwrap.envs.pool import env_maker
 
     logging.disable_progress_bar()
@@ -264,8 +264,8 @@ def measure(settings: Settings, folder: Path, console: Console) -> dict[str, Any
     """
     import torch
 
-    from graphwrap.agents.config import flat
-    from graphwrap.agents.trainer import Trainer
+    from graphwrap.agents.runs.config import flat
+    from graphwrap.agents.runs.trainer import Trainer
     from graphwrap.doctor import machine, versions
 
     device = torch.device(settings.model.device)

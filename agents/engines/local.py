@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from graphwrap.agents.batches import distinct, pad, positions
 from graphwrap.agents.engines.base import Engine, Generation, Sampling
-from graphwrap.agents.forward import new_cache, select_rows
+from graphwrap.agents.models.batches import distinct, pad, positions
+from graphwrap.agents.models.forward import new_cache, select_rows
 from graphwrap.agents.policy import Policy
 
 LEAVE = 0.25

@@ -54,7 +54,7 @@ class LLMSettings:
 
     def describe(self) -> dict[str, Any]:
         """All settings by dotted name."""
-        from graphwrap.agents.config import flat
+        from graphwrap.agents.runs.config import flat
 
         ours = {
             name: value for name, value in flat(self.run).items() if not name.startswith(("credit.", "seed"))
@@ -65,8 +65,8 @@ class LLMSettings:
         self, credit: CreditSpec, seed: int, folder: Path, report: Report
     ) -> tuple[Rows, dict[str, Any]]:
         """Do a run in a folder of its own, which an interrupted one goes on in."""
+        from graphwrap.agents.runs.trainer import Trainer
         from graphwrap.agents.settings import CreditSettings
-        from graphwrap.agents.trainer import Trainer
 
         method = dataclasses.replace(self.run.credit, name=credit.name, parameters=dict(credit.parameters))
         assert isinstance(method, CreditSettings)

@@ -16,10 +16,10 @@ from transformers import (
     Qwen2ForCausalLM,
 )
 
-from graphwrap.agents.loading import add_adapters
+from graphwrap.agents.models.loading import add_adapters
+from graphwrap.agents.models.tiny import build_tokenizer
 from graphwrap.agents.policy import Policy
 from graphwrap.agents.settings import LoraSettings
-from graphwrap.agents.tiny import build_tokenizer
 
 ARCHITECTURES = ("llama", "qwen2", "gpt2")
 WORDS = "up down left right # @ $ . the box is here go push wall"

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from graphwrap.agents.engines import Engine, Generation, Sampling
+from graphwrap.agents.models.tiny import build_tokenizer
 from graphwrap.agents.policy import Policy
 from graphwrap.agents.prompts import Prompter, PromptTemplate
 from graphwrap.agents.settings import ModelSettings, PromptSettings, Settings, TinySettings
-from graphwrap.agents.tiny import build_tokenizer
 from graphwrap.envs.pool import EnvPool
 from tests.agents.walk import Walk
 

@@ -17,9 +17,9 @@ from transformers import AutoModelForCausalLM
 
 from graphwrap import Transitions
 from graphwrap.agents.distributed import World, faults_of_processes, joined
-from graphwrap.agents.tracking import read_metrics
-from graphwrap.agents.trainer import Trainer
-from tests.agents.runs import small_settings
+from graphwrap.agents.runs.tracking import read_metrics
+from graphwrap.agents.runs.trainer import Trainer
+from tests.agents.small_runs import small_settings
 from tests.agents.two_processes import BROKEN, SCENARIOS, free_port, save_model, settings_of, start
 
 pytestmark = pytest.mark.llm

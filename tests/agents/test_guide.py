@@ -9,8 +9,8 @@ import pytest
 
 pytest.importorskip("transformers")
 
-from graphwrap.agents.config import load_settings
-from graphwrap.agents.trainer import Trainer
+from graphwrap.agents.runs.config import load_settings
+from graphwrap.agents.runs.trainer import Trainer
 
 pytestmark = pytest.mark.llm
 

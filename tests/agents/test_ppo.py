@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 from transformers.models.llama.modeling_llama import LlamaRMSNorm
 
+from graphwrap.agents.playing.rows import StepRows
 from graphwrap.agents.policy import Policy
 from graphwrap.agents.ppo import PPO
-from graphwrap.agents.rows import StepRows
 from graphwrap.agents.settings import CRITIC, Settings
 from tests.agents.talk import small_policy, small_settings
 

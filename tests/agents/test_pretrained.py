@@ -10,8 +10,8 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from graphwrap.agents.models import fetch
-from graphwrap.agents.tracking import read_metrics
+from graphwrap.agents.models.packaged import fetch
+from graphwrap.agents.runs.tracking import read_metrics
 
 pytestmark = [pytest.mark.vllm, pytest.mark.slow]  # after the other tests, with the cores for itself
 

@@ -132,7 +132,7 @@ def test_shipped_templates() -> None:
 
 
 def test_the_example_of_the_sokoban_template_is_right() -> None:
-    from graphwrap.agents.answers import parse_action
+    from graphwrap.agents.prompting.answers import parse_action
     from graphwrap.envs import LevelSet
     from graphwrap.envs.text import TextSokobanEnv
     from graphwrap.envs.xsb import parse_xsb

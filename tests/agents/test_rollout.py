@@ -14,8 +14,8 @@ import torch
 
 from graphwrap import Transitions, make_credit
 from graphwrap.agents.engines.local import TransformersEngine
-from graphwrap.agents.episodes import INVALID, Episode
-from graphwrap.agents.outcomes import is_mixed
+from graphwrap.agents.playing.episodes import INVALID, Episode
+from graphwrap.agents.playing.outcomes import is_mixed
 from graphwrap.agents.policy import Policy
 from graphwrap.agents.ppo import PPO
 from graphwrap.agents.prompts import Prompter

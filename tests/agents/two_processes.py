@@ -9,10 +9,10 @@ import sys
 from pathlib import Path
 
 from graphwrap.agents.distributed import joined
+from graphwrap.agents.models.warm_start import tiny_policy
+from graphwrap.agents.runs.trainer import Trainer
 from graphwrap.agents.settings import Settings
-from graphwrap.agents.trainer import Trainer
-from graphwrap.agents.warm_start import tiny_policy
-from tests.agents.runs import small_settings
+from tests.agents.small_runs import small_settings
 from tests.agents.walk import Walk
 
 ROOT = Path(__file__).parents[2]

@@ -16,11 +16,11 @@ pytest.importorskip("typer")
 
 from typer.testing import CliRunner
 
-from graphwrap.agents.estimates import estimate_memory, shape_of
-from graphwrap.agents.tracking import read_metrics
+from graphwrap.agents.runs.estimates import estimate_memory, shape_of
+from graphwrap.agents.runs.tracking import read_metrics
 from graphwrap.cli import make_app
-from tests.agents.runs import SMALL, random_model, small_policy, small_settings
-from tests.agents.test_trainer import RUN
+from tests.agents.runs.test_trainer import RUN
+from tests.agents.small_runs import SMALL, random_model, small_policy, small_settings
 
 pytestmark = pytest.mark.llm
 

@@ -19,10 +19,10 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from graphwrap.agents.engines import Generation, Sampling
 from graphwrap.agents.engines.local import TransformersEngine
 from graphwrap.agents.engines.vllm import VLLMEngine
-from graphwrap.agents.loading import add_adapters
+from graphwrap.agents.models.loading import add_adapters
+from graphwrap.agents.models.tiny import build_tokenizer
 from graphwrap.agents.policy import Policy
 from graphwrap.agents.settings import EngineSettings, LoraSettings
-from graphwrap.agents.tiny import build_tokenizer
 
 pytestmark = pytest.mark.vllm
 

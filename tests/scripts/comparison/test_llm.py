@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from graphwrap.agents.tracking import read_metrics
+from graphwrap.agents.runs.tracking import read_metrics
 from graphwrap.cli import make_app
 from graphwrap.scripts.comparison.results import Folder
 from graphwrap.scripts.comparison.training import DIAGNOSTICS, ROW
 
-from ...agents.runs import SMALL
+from ...agents.small_runs import SMALL
 
 pytestmark = pytest.mark.llm
 

@@ -1,0 +1,1 @@
+"""Language models: batches, forward passes, weights, and models that need no download."""

@@ -1,0 +1,248 @@
+"""A short supervised phase on random actions: afterwards the format of answers is right, and skill is not there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from graphwrap.agents.policy import Policy
+from graphwrap.agents.prompting.answers import parse_action
+from graphwrap.agents.prompts import Prompter, PromptTemplate, Turn
+from graphwrap.agents.seeding import seed_of, sequence
+from graphwrap.agents.settings import Settings
+
+STREAM = "warm start"
+BATCH = 16  # states per gradient step
+ANSWERS = (
+    4  # to a state, at most: different actions, so that the distribution that is learnt is even per state
+)
+MAX_GRAD_NORM = 1.0
+
+
+@dataclass(frozen=True)
+class State:
+    """What an agent sees before a step."""
+
+    task: str
+    step: int  # steps made before
+    history: tuple[Turn, ...]  # of all of them, oldest first
+    observation: str
+    admissible: tuple[str, ...]
+
+
+def random_walks(env: Any, count: int, seed: int) -> list[State]:
+    """States of episodes played with uniformly random admissible actions.
+
+    Args:
+        env: a text environment with admissible actions.
+        count: states.
+        seed: of the tasks and the actions.
+
+    Raises:
+        ValueError: the environment names no admissible actions.
+    """
+    rng = np.random.default_rng(sequence(seed, STREAM, 0))
+    states: list[State] = []
+    episode = 0
+    while len(states) < count:
+        observation, info = env.reset(seed=seed_of(seed, STREAM, 1, episode))
+        task, over = info.get("task", ""), False
+        history: list[Turn] = []
+        while not over and len(states) < count:
+            admissible = tuple(info.get("admissible_actions") or ())
+            if not admissible:
+                raise ValueError(
+                    "a warm start answers with admissible actions, and info['admissible_actions'] of the environment "
+                    f"has none at step {len(history)}: add them, or train a model that knows the format"
+                )
+            states.append(State(task, len(history), tuple(history), observation, admissible))
+            action = admissible[rng.integers(len(admissible))]
+            history.append(Turn(observation, action))
+            observation, _, terminated, truncated, info = env.step(action)
+            over = terminated or truncated
+        episode += 1
+    return states
+
+
+def answer_text(action: str, think: bool) -> str:
+    """An answer in the format that `parse_action` reads, without reasoning."""
+    return f"{'<think></think>' if think else ''}<action>{action}</action>"
+
+
+def vocabulary(states: Iterable[State], template: PromptTemplate, history: int) -> Iterator[str]:
+    """The texts of prompts and answers in these states, for `build_tokenizer`.
+
+    Args:
+        states: of random walks.
+        template: makes the prompts.
+        history: turns in a prompt.
+    """
+    for state in states:
+        for message in template.messages(
+            task=state.task,
+            step=state.step,
+            history=state.history[max(0, len(state.history) - history) :],
+            observation=state.observation,
+            admissible=state.admissible,
+        ):
+            yield message["content"]
+        for action in state.admissible:
+            yield answer_text(action, template.think)
+
+
+def warm_start(
+    policy: Policy,
+    prompter: Prompter,
+    states: Sequence[State],
+    *,
+    epochs: int,
+    learning_rate: float,
+    max_tokens: int,
+    seed: int = 0,
+    report: Callable[[int, float], None] | None = None,
+) -> list[float]:
+    """Train the policy to answer each state with up to four admissible actions, drawn uniformly in every epoch.
+
+    Args:
+        policy: whose full weights are trained, by AdamW with a rate that falls to 0; its reference, if it has one,
+            is then made of the new weights.
+        prompter: makes the prompts.
+        states: of random walks.
+        epochs: passes over the states.
+        learning_rate: of the first step.
+        max_tokens: that an answer may have.
+        seed: of the actions and the order of the rows.
+        report: called after each epoch with its number and mean loss.
+
+    Returns:
+        The mean loss per token of each epoch, in nats.
+
+    Raises:
+        ValueError: the policy has adapters, or an answer is longer than max_tokens or invalid once decoded.
+    """
+    if policy.has_adapters:
+        raise ValueError(
+            "a warm start trains all weights, the policy has adapters: use lora.rank=0, save, then load the folder"
+        )
+    prompts = [
+        prompter.encode(
+            task=state.task,
+            step=state.step,
+            history=state.history,
+            observation=state.observation,
+            admissible=state.admissible,
+        ).token_ids
+        for state in states
+    ]
+    answers = _Answers(policy, prompter, max_tokens)
+    weights = policy.parameters()
+    optimizer = torch.optim.AdamW(weights, lr=learning_rate, weight_decay=0.0)
+    steps = epochs * -(-len(states) // BATCH)
+    schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, max(1, steps))
+    losses = []
+    for epoch in range(epochs):
+        rng = np.random.default_rng(sequence(seed, STREAM, 2, epoch))
+        chosen = [answers(state, rng) for state in states]
+        order = rng.permutation(len(states))
+        total = tokens = 0.0
+        for start in range(0, len(order), BATCH):
+            rows = [(prompts[row], answer) for row in order[start : start + BATCH] for answer in chosen[row]]
+            result = policy.evaluate([prompt for prompt, _ in rows], [answer for _, answer in rows], 1.0)
+            count = int(result.mask.sum())
+            loss = -result.log_probs.sum() / count
+            optimizer.zero_grad()
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(weights, MAX_GRAD_NORM)
+            optimizer.step()
+            schedule.step()
+            total, tokens = total + loss.item() * count, tokens + count
+        losses.append(total / tokens)
+        if report is not None:
+            report(epoch, losses[-1])
+    if policy.has_reference:
+        policy.freeze_reference()
+    return losses
+
+
+def tiny_policy(
+    settings: Settings,
+    env: Any,
+    *,
+    critic: bool = False,
+    reference: bool = False,
+    report: Callable[[int, float], None] | None = None,
+) -> Policy:
+    """The tiny model over the environment's vocabulary, warm-started; all of it follows from settings.seed.
+
+    Args:
+        settings: of the run; model.path is "tiny".
+        env: a text environment of the training tasks; left open.
+        critic: with a value head.
+        reference: keep the warm-started weights for `Policy.reference`.
+        report: called after each epoch with its number and mean loss.
+
+    Raises:
+        ValueError: as `warm_start`.
+    """
+    tiny = settings.model.tiny
+    template = PromptTemplate.load(settings.prompt.template)
+    states = random_walks(env, tiny.warm_start_rows, settings.seed)
+    policy = Policy.load(
+        settings.model,
+        critic=critic,
+        reference=reference,
+        texts=vocabulary(states, template, settings.prompt.history),
+        seed=seed_of(settings.seed, "model"),
+    )
+    warm_start(
+        policy,
+        Prompter(template, policy.tokenizer, settings.prompt),
+        states,
+        epochs=tiny.warm_start_epochs,
+        learning_rate=tiny.warm_start_learning_rate,
+        max_tokens=settings.rollout.max_tokens,
+        seed=settings.seed,
+        report=report,
+    )
+    return policy
+
+
+class _Answers:
+    """Token ids of random admissible actions' answers, each checked once."""
+
+    def __init__(self, policy: Policy, prompter: Prompter, max_tokens: int):
+        self._policy = policy
+        self._prompter = prompter
+        self._max_tokens = max_tokens
+        self._known: dict[tuple[str, tuple[str, ...]], tuple[int, ...]] = {}
+
+    def __call__(self, state: State, rng: np.random.Generator) -> list[tuple[int, ...]]:
+        number = len(state.admissible)
+        drawn = rng.choice(number, min(number, ANSWERS), replace=False)
+        keys = [(state.admissible[place], state.admissible) for place in drawn]
+        for key in keys:
+            if key not in self._known:
+                self._known[key] = self._encode(*key)
+        return [self._known[key] for key in keys]
+
+    def _encode(self, action: str, admissible: tuple[str, ...]) -> tuple[int, ...]:
+        think = self._prompter.template.think
+        text = answer_text(action, think).removeprefix(self._prompter.opening)
+        ids = self._policy.tokenizer(text, add_special_tokens=False)["input_ids"]
+        ids = (*ids, self._policy.eos_ids[0])
+        if len(ids) > self._max_tokens:
+            raise ValueError(
+                f"the answer {text!r} has {len(ids)} tokens, rollout.max_tokens is {self._max_tokens}: raise it"
+            )
+        decoded = self._prompter.decode(ids)
+        parsed = parse_action(decoded, admissible, finished=True, think=think)
+        if parsed.action != action:
+            raise ValueError(
+                f"the action {action!r} is {decoded!r} once tokenized and decoded, which is no answer: name actions "
+                "in words with single spaces between them"
+            )
+        return ids

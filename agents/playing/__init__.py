@@ -1,0 +1,1 @@
+"""Episodes with a language model, and numbers about them."""

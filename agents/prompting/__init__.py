@@ -1,0 +1,1 @@
+"""Between observations and texts: templates, answers, transcripts."""

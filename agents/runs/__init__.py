@@ -1,0 +1,1 @@
+"""A training run: its settings, parts, loop, files and checkpoints."""
