@@ -245,7 +245,7 @@ def credit_of(episodes: Sequence[Episode], method: Method, group_size: int) -> W
             actions[e], states[e] = step.action, step.next_state
             rewards[e], terminated[e], truncated[e] = step.reward, step.terminated, step.truncated
         ended = np.flatnonzero(~crashed & (lengths == t + 1))
-        successes = [episodes[e].success for e in ended]
+        successes = [episodes[e].success for e in ended.tolist()]
         recorder.record(
             actions, list(states), rewards, terminated > 0, truncated > 0, ended, successes, partly=True
         )
