@@ -206,8 +206,8 @@ class LevelSet(LevelSource):
 def level_sets() -> dict[str, tuple[str, ...]]:
     """The shipped sets: name to splits."""
     found: dict[str, tuple[str, ...]] = {}
-    for entry in sorted(path.name for path in _data().iterdir() if path.name.endswith(".txt")):
-        name, split = entry[: -len(".txt")].rsplit("-", 1)
+    names = [path.name.removesuffix(".txt") for path in _data().iterdir() if path.name.endswith(".txt")]
+    for name, split in sorted(name.rsplit("-", 1) for name in names):
         found[name] = (*found.get(name, ()), split)
     return found
 

@@ -66,7 +66,7 @@ def test_levels_made_on_the_fly(tmp_path: Path) -> None:
     [
         (
             ["nothing.txt"],
-            "levels is a shipped set (6x6-1, 7x7-1, 7x7-2), the path of a level file, a LevelSet",
+            "levels is a shipped set (6x6-1, 6x6-1-easy, 7x7-1, 7x7-2), the path of a level file, a LevelSet",
         ),
         (["generate:6"], "generate:HxW-BOXES"),
         (["generate:6x6-1", "--split", "dev"], "splits of generated levels are train, test"),
