@@ -126,7 +126,7 @@ def test_unknown_names_are_refused_with_the_nearest(override, hint):
         ("ppo=3", "ppo must be a mapping, got 3; set one of ppo.learning_rate"),
         ("credit.parameters.omega=3", "GraphGPO(omega=) must be in (0, 1), got 3.0"),
         ("model.lora.dropout=0.1", "model.lora.dropout must be 0, because"),
-        ("model.tiny.heads=3", "model.tiny.hidden must be a multiple of model.tiny.heads"),
+        ("model.tiny.heads=5", "model.tiny.hidden must be a multiple of model.tiny.heads"),
         ("rollout.max_tokens=500", "model.tiny.max_length must hold"),
         ("engine.sleep=true", "engine.sleep is for vLLM"),
         ("seed", "an override must look like credit.name=grpo, got 'seed'"),
