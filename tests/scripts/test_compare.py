@@ -142,13 +142,15 @@ def test_what_is_wrong_is_said_before_anything_starts(tmp_path, arguments, messa
 def start(out: Path, *arguments: str) -> subprocess.Popen:
     command = [sys.executable, "-m", "graphwrap.cli", "compare", "--out", str(out), "--credits", "grpo,graft"]
     # Long enough that a signal comes in time, on a busy machine too.
-    longer = ["--updates", "10", "--seeds", "2", "--jobs", "1"]
+    longer = ["--updates", "4", "--seeds", "2", "--jobs", "1"]
     return subprocess.Popen(
         [*command, *TINY, *longer, *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
         start_new_session=True,
+        # A shell's background jobs ignore Ctrl-C, and so would this process if the tests are one.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
 
 
