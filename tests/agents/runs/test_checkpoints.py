@@ -153,6 +153,7 @@ def test_settings_that_decide_the_curve(tmp_path):
     told = changed_settings(there, small_settings("seed=4", "credit.name=grpo", "ppo.learning_rate=1e-3"))
     assert told == [
         "credit.name: 'graphgpo' there, 'grpo' asked for",
+        "credit.parameters: {'omega': 0.8} there, {} asked for",
         "ppo.learning_rate: 0.0003 there, 0.001 asked for",
         "seed: 0 there, 4 asked for",
     ]
