@@ -31,13 +31,17 @@ TIMED = ("credit_share", "tokens_per_second", "credit/seconds")
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, list[str], list[int], float]:
     """The folder of all scenarios, their model; the processes' outputs, statuses, and seconds between their ends."""
-    out = tmp_path_factory.mktemp("two")
-    model = save_model(out / "model")
-    processes = start([model, str(out)], free_port())
-    outputs = [processes[1].communicate(timeout=600)[0]]
-    ended = time.monotonic()
-    outputs.insert(0, processes[0].communicate(timeout=600)[0])
-    seconds = time.monotonic() - ended
+    # torch's gloo on CPUs ends a process by a signal once in a dozen starts, cause unknown: then all is done once more.
+    for _ in range(2):
+        out = tmp_path_factory.mktemp("two")
+        model = save_model(out / "model")
+        processes = start([model, str(out)], free_port())
+        outputs = [processes[1].communicate(timeout=600)[0]]
+        ended = time.monotonic()
+        outputs.insert(0, processes[0].communicate(timeout=600)[0])
+        seconds = time.monotonic() - ended
+        if all(process.returncode >= 0 for process in processes):
+            break
     return out, model, outputs, [process.returncode for process in processes], seconds
 
 
