@@ -106,14 +106,20 @@ class TransformersEngine(Engine):
         mask = torch.from_numpy(filled.astype(np.int64)).to(device)
         place = torch.from_numpy(positions(filled)).to(device)
         cache = new_cache(policy.config)
-        logits = policy.run(
-            input_ids=torch.from_numpy(ids).to(device),
-            attention_mask=mask,
-            position_ids=place,
-            past_key_values=cache,
-            use_cache=True,
-            logits_to_keep=1,
-        ).logits[:, -1]
+
+        def next_logits(ids: torch.Tensor) -> torch.Tensor:
+            """Those after the last of `ids`, which go on from the cache."""
+            result = policy.run(
+                input_ids=ids,
+                attention_mask=mask,
+                position_ids=place,
+                past_key_values=cache,
+                use_cache=True,
+                logits_to_keep=1,
+            )
+            return result.logits[:, -1]
+
+        logits = next_logits(torch.from_numpy(ids).to(device))
         if len(shared) < count:
             select_rows(cache, owner)
             logits, mask = logits.index_select(0, owner), mask.index_select(0, owner)
@@ -137,14 +143,7 @@ class TransformersEngine(Engine):
                 )
             mask = torch.cat([mask, mask.new_ones(len(active), 1)], 1)
             place = place + 1
-            logits = policy.run(
-                input_ids=chosen[:, None],
-                attention_mask=mask,
-                position_ids=place,
-                past_key_values=cache,
-                use_cache=True,
-                logits_to_keep=1,
-            ).logits[:, -1]
+            logits = next_logits(chosen[:, None])
         return _generations(tokens.cpu().numpy(), log_probs.cpu().numpy(), lengths.tolist(), ended.tolist())
 
 

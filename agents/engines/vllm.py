@@ -154,14 +154,14 @@ class VLLMEngine(Engine):
         else:
             names: set[str] = set()
             weights = _noted(policy.named_weights(), names)
-            if session.takes_tensors:
-                session.load(weights)
-            else:
+            if isinstance(session, RemoteSession) or not session.takes_tensors:
                 folder = self._folder / f"weights-{self._updates}"
                 try:
                     session.load_files(vllm_files.write(weights, folder))
                 finally:
                     vllm_files.remove(folder)
+            else:
+                session.load(weights)
             if missing := sorted(self._names - names):
                 raise RuntimeError(
                     f"an update must hold every weight that the engine was started with, but {len(missing)} were "

@@ -32,8 +32,6 @@ LAUNCHER = (
 class RemoteSession:
     """`Session` in a process of its own, which ends with this one."""
 
-    takes_tensors = False
-
     def __init__(self, start: Start) -> None:
         ours, theirs = Pipe()
         environment = {name: value for name, value in os.environ.items() if name not in LAUNCHER}
@@ -66,10 +64,6 @@ class RemoteSession:
     def generate(self, prompts: list[list[int]], sampling: Sampling) -> list[Generation]:
         """As in `Session`."""
         return self._call("generate", prompts, sampling)
-
-    def load(self, weights: Any) -> None:
-        """Never called: tensors do not travel, their files do."""
-        raise NotImplementedError
 
     def load_files(self, paths: list[str]) -> None:
         """As in `Session`."""

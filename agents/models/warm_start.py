@@ -68,6 +68,20 @@ def random_walks(env: Any, count: int, seed: int) -> list[State]:
     return states
 
 
+def prompts_of(prompter: Prompter, states: Iterable[State]) -> list[tuple[int, ...]]:
+    """The token ids of the states' prompts."""
+    return [
+        prompter.encode(
+            task=state.task,
+            step=state.step,
+            history=state.history,
+            observation=state.observation,
+            admissible=state.admissible,
+        ).token_ids
+        for state in states
+    ]
+
+
 def answer_text(action: str, think: bool) -> str:
     """An answer in the format that `parse_action` reads, without reasoning."""
     return f"{'<think></think>' if think else ''}<action>{action}</action>"
@@ -128,16 +142,7 @@ def warm_start(
         raise ValueError(
             "a warm start trains all weights, the policy has adapters: use lora.rank=0, save, then load the folder"
         )
-    prompts = [
-        prompter.encode(
-            task=state.task,
-            step=state.step,
-            history=state.history,
-            observation=state.observation,
-            admissible=state.admissible,
-        ).token_ids
-        for state in states
-    ]
+    prompts = prompts_of(prompter, states)
     answers = _Answers(policy, prompter, max_tokens)
     weights = policy.parameters()
     optimizer = torch.optim.AdamW(weights, lr=learning_rate, weight_decay=0.0)

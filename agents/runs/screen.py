@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from graphwrap._progress import progress_bars
 from graphwrap.agents.runs.tracking import Row
 
 if TYPE_CHECKING:
@@ -37,24 +38,7 @@ class Screen:
     """Progress bars: one of the updates, one of what goes on in the running one."""
 
     def __init__(self, console: Console | None, updates: int, done: int) -> None:
-        from rich.progress import (
-            BarColumn,
-            MofNCompleteColumn,
-            Progress,
-            TextColumn,
-            TimeElapsedColumn,
-            TimeRemainingColumn,
-        )
-
-        columns = (
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[says]}"),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
-        )
-        self._bars = Progress(*columns, console=console, disable=console is None)
+        self._bars = progress_bars(console)
         self._updates = self._bars.add_task("[bold]updates", total=updates, completed=done, says="")
         self._phase = self._bars.add_task("starts", total=None, says="")
 

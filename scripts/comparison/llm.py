@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from graphwrap.scripts.comparison.results import run_name
 from graphwrap.scripts.comparison.settings import LLM, CreditSpec, Report, Rows
 from graphwrap.scripts.comparison.training import DIAGNOSTICS, HELD_OUT, ROW
 
@@ -71,7 +71,6 @@ class LLMSettings:
         method = dataclasses.replace(self.run.credit, name=credit.name, parameters=dict(credit.parameters))
         assert isinstance(method, CreditSettings)
         settings = dataclasses.replace(self.run, credit=method, seed=seed)
-        name = re.sub(r"[^A-Za-z0-9.=-]+", "_", credit.label)
         steps = 0.0
 
         def row_of(told: dict[str, Any]) -> dict[str, float]:
@@ -79,7 +78,7 @@ class LLMSettings:
             steps += told["steps"]
             return make_row(told, steps)
 
-        trainer = Trainer(settings, folder / TRAININGS / f"{name}-seed{seed}")
+        trainer = Trainer(settings, folder / TRAININGS / run_name(credit.label, seed))
         told = trainer.run(lambda row: report(make_row(row, float("nan"))))
         rows = [row_of(row) for row in told]
         facts = {

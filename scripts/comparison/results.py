@@ -131,8 +131,7 @@ class Folder:
             file.unlink(missing_ok=True)
 
     def _file(self, label: str, seed: int, suffix: str) -> Path:
-        safe = re.sub(r"[^A-Za-z0-9.=-]+", "_", label)
-        return self.path / RUNS / f"{safe}-seed{seed}.{suffix}"
+        return self.path / RUNS / f"{run_name(label, seed)}.{suffix}"
 
     def save(
         self, spec: CreditSpec, seed: int, rows: Sequence[dict[str, float]], facts: dict[str, Any]
@@ -168,6 +167,12 @@ class Folder:
             ValueError: The file holds something else; it is named.
         """
         return _read_json(self.path / SETTINGS)
+
+
+def run_name(label: str, seed: int) -> str:
+    """The name of a run's files."""
+    safe = re.sub(r"[^A-Za-z0-9.=-]+", "_", label)
+    return f"{safe}-seed{seed}"
 
 
 def _no_file_of_ours(file: Path, fault: str) -> ValueError:

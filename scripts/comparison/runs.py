@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from graphwrap._progress import progress_bars
 from graphwrap.scripts.comparison.settings import Compared, CreditSpec, Report, Rows, title_of
 
 if TYPE_CHECKING:
@@ -122,33 +123,17 @@ def do_runs(
         The names of the runs that failed.
     """
     from rich.markup import escape
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
 
     from graphwrap.scripts.comparison.jobs import run_jobs
 
     def name_of(job: int) -> str:
         return f"{missing[job][0].title} seed {missing[job][1]}"
 
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[says]}"),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
     failures: list[str] = []
     shown: set[str] = set()  # warnings and errors
     jobs = [(settings, spec, seed, folder.path) for spec, seed in missing]
     with ExitStack() as stack:
-        progress = stack.enter_context(Progress(*columns, console=console))
+        progress = stack.enter_context(progress_bars(console))
         overall = progress.add_task("[bold]updates of all runs", total=len(jobs) * settings.updates, says="")
         bars: dict[int, Any] = {}
         events = stack.enter_context(closing(run_jobs(_train, jobs, processes)))

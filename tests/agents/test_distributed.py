@@ -8,10 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-pytest.importorskip("transformers")
-pytest.importorskip("accelerate")
-
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 

@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("transformers")
-
 from graphwrap.agents.runs.config import load_settings
 from graphwrap.agents.runs.trainer import Trainer
 

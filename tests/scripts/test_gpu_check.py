@@ -9,10 +9,6 @@ from pathlib import Path
 
 import gymnasium as gym
 import pytest
-
-pytest.importorskip("transformers")
-pytest.importorskip("typer")
-
 import torch
 
 from graphwrap.scripts import gpu_check

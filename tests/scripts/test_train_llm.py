@@ -10,10 +10,6 @@ import time
 from pathlib import Path
 
 import pytest
-
-pytest.importorskip("transformers")
-pytest.importorskip("typer")
-
 from typer.testing import CliRunner
 
 from graphwrap.agents.runs.estimates import estimate_memory, shape_of

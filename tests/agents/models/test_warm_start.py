@@ -7,7 +7,7 @@ import torch
 
 from graphwrap.agents.engines.base import Sampling
 from graphwrap.agents.engines.local import TransformersEngine
-from graphwrap.agents.models.warm_start import random_walks, tiny_policy, vocabulary, warm_start
+from graphwrap.agents.models.warm_start import prompts_of, random_walks, tiny_policy, vocabulary, warm_start
 from graphwrap.agents.policy import Policy
 from graphwrap.agents.prompting.answers import parse_action
 from graphwrap.agents.prompts import Prompter, PromptTemplate
@@ -25,19 +25,6 @@ SIZES = ("model.tiny.hidden=32", "model.tiny.layers=2", "model.tiny.intermediate
 
 def settings_of(*overrides):
     return load_settings("sokoban-tiny", [*SMALL, *SIZES, *overrides])
-
-
-def prompts_of(prompter, states):
-    return [
-        prompter.encode(
-            task=state.task,
-            step=state.step,
-            history=state.history,
-            observation=state.observation,
-            admissible=state.admissible,
-        ).token_ids
-        for state in states
-    ]
 
 
 def make(env, template, settings, history=0, think=False):

@@ -9,9 +9,6 @@ import sys
 from pathlib import Path
 
 import pytest
-
-pytest.importorskip("transformers")
-
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 

@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("omegaconf")
-
 from graphwrap.agents.runs.config import flat, from_mapping, load_settings, shipped_configs, to_yaml
 from graphwrap.agents.settings import Settings
 

@@ -11,9 +11,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-pytest.importorskip("transformers")
-
 from safetensors.torch import load_file
 
 from graphwrap import Transitions
