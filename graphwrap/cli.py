@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Any
 
@@ -16,6 +17,9 @@ def main() -> None:
         if error.name not in ("typer", "rich", "click"):
             raise
         sys.exit(f"The graphwrap command needs {error.name}: pip install 'graphwrap[cli]'")
+    here = os.getcwd()
+    if here not in sys.path:
+        sys.path.append(here)  # for environments in modules of the user's own, such as rooms:KeyAndDoor-v0
     app()
 
 

@@ -6,6 +6,7 @@ Run as ``graphwrap train-llm`` or ``python scripts/train_llm.py``; on several GP
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -48,7 +49,8 @@ def train_llm(
     dry_run: Annotated[
         bool,
         typer.Option(
-            "--dry-run", help="Train nothing: show a filled prompt, tokens, and the memory a run would need."
+            "--dry-run",
+            help="Train nothing: check the environment, show a filled prompt, tokens, and the memory of a run.",
         ),
     ] = False,
 ) -> None:
@@ -82,6 +84,7 @@ def train_llm(
 
     console = Console()
     if dry_run:
+        console.quiet = os.environ.get("RANK", "0") != "0"  # one of several processes speaks for all
         try:
             show_plan(settings, console)
         except (ValueError, ImportError, OSError, RuntimeError) as error:
@@ -171,18 +174,26 @@ def _train(
 
 
 def show_plan(settings: Settings, console: Console) -> None:
-    """Print a filled prompt, token counts and a memory estimate.
+    """Check the environment, and print a filled prompt, token counts and a memory estimate.
 
     Raises:
-        ValueError, OSError, RuntimeError: The model, the template or the environment cannot be had.
+        ValueError, OSError, RuntimeError: The model, the template or the environment cannot be had, or the environment
+            breaks a rule.
     """
+    from contextlib import closing
+
     from rich.panel import Panel
     from rich.table import Table
     from rich.text import Text
 
     from graphwrap.agents.runs.estimates import count_prompts, estimate_memory, shape_of
     from graphwrap.agents.runs.parts import describe, make_prompter
+    from graphwrap.envs.pool import env_maker
+    from graphwrap.envs.text import check_text_env
 
+    for held_out in (False, True) if settings.env.held_out_kwargs else (False,):
+        with closing(env_maker(settings.env, held_out=held_out)()) as env:
+            check_text_env(env, episodes=1)
     for name, value in describe(settings).items():
         console.print(f"{name:<12} {value}", highlight=False, markup=False)
     prompter = make_prompter(settings)

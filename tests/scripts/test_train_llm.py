@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from graphwrap.agents.policy import Policy
 from graphwrap.agents.runs.estimates import estimate_memory, shape_of
 from graphwrap.agents.runs.tracking import read_metrics
 from graphwrap.cli import make_app
@@ -88,6 +89,30 @@ def test_dry_run_shows_prompt_tokens_and_memory_and_writes_nothing(tmp_path, mon
     assert not list(tmp_path.iterdir())
 
 
+def test_dry_run_of_several_processes_speaks_once(model, monkeypatch):
+    monkeypatch.setenv("RANK", "1")
+    result = invoke(*small(model), "--dry-run")
+    assert (result.exit_code, result.output) == (0, "")
+
+
+def test_an_environment_beside_the_user_is_found_and_checked(tmp_path):
+    (tmp_path / "own.py").write_text(
+        "from graphwrap.envs.text import TextSokobanEnv\n"
+        "import gymnasium as gym\n"
+        "class Own(TextSokobanEnv):\n"
+        "    def step(self, action):\n"
+        "        *rest, info = super().step(action)\n"
+        "        return *rest, {**info, 'admissible_actions': ['up', ' up']}\n"
+        "gym.register('Own-v0', Own)\n"
+    )
+    program = "import sys; sys.path.remove(''); from graphwrap.cli import main; main()"  # as a console script has it
+    command = [sys.executable, "-c", program, "train-llm", "sokoban-tiny", "env.id=own:Own-v0", "--dry-run"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 2, done.stderr
+    assert "info['admissible_actions'] of step 1 are different" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_the_estimate_counts_weights_gradients_and_moments(model):
     settings = small_settings(f"model.path={model}", "ppo.kl=0.01")
     policy = small_policy()
@@ -99,7 +124,7 @@ def test_the_estimate_counts_weights_gradients_and_moments(model):
     assert estimate.trainer["optimizer, two moments"] == 8 * count
     assert estimate.trainer["reference"] == 4 * count
     adapted = small_settings(f"model.path={model}", "ppo.kl=0.01", "model.lora.rank=2")
-    adapters = sum(weight.numel() for weight in small_policy("model.lora.rank=2").parameters())
+    adapters = sum(weight.numel() for weight in Policy.load(adapted.model, seed=0).parameters())
     estimate = estimate_memory(adapted, shape_of(adapted, policy.tokenizer))
     assert estimate.trained == adapters
     assert estimate.parameters == count + adapters

@@ -127,6 +127,7 @@ def test_unknown_names_are_refused_with_the_nearest(override, hint):
         ("model.tiny.heads=5", "model.tiny.hidden must be a multiple of model.tiny.heads"),
         ("rollout.max_tokens=500", "model.tiny.max_length must hold"),
         ("engine.sleep=true", "engine.sleep is for vLLM"),
+        ("model.lora.rank=4", "model.lora.rank must be 0 for model.path=tiny, got 4"),
         ("seed", "an override must look like credit.name=grpo, got 'seed'"),
         ("seed=[1", "the value of an override must be YAML"),
     ],
