@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Parsed", "Prompt", "PromptTemplate", "Prompter", "Turn", "parse_action", "template_names"]
 
+CHARACTERS_PER_TOKEN = 3.5
+"""By which tokens are estimated where the tokenizer is not known: few, so that there are rather too many tokens."""
 _CACHED_PROMPTS = 8192
 
 
@@ -22,9 +25,20 @@ _CACHED_PROMPTS = 8192
 class Prompt:
     """What the model is given."""
 
-    token_ids: tuple[int, ...]  # special tokens and the answer's prefill included
+    token_ids: tuple[int, ...]  # special tokens and the answer's prefill included; () without a tokenizer
     text: str
     dropped: int = 0  # turns that were left out to fit
+    messages: tuple[tuple[str, str], ...] = ()  # (role, content), where there are no token ids
+
+    @property
+    def length(self) -> int:
+        """Tokens; estimated where there are no token ids."""
+        return len(self.token_ids) if self.token_ids else estimate_tokens(self.text)
+
+
+def estimate_tokens(text: str) -> int:
+    """Tokens of a text for an unknown tokenizer."""
+    return math.ceil(len(text) / CHARACTERS_PER_TOKEN)
 
 
 class Prompter:
@@ -35,7 +49,8 @@ class Prompter:
 
     Args:
         template: The template.
-        tokenizer: A Hugging Face tokenizer.
+        tokenizer: A Hugging Face tokenizer. None: prompts are messages for an endpoint that has its own, and the
+            limit holds for estimated tokens.
         settings: History, token limit and prefill; `template` in it is not read.
 
     Attributes:
@@ -53,8 +68,9 @@ class Prompter:
         self.template = template
         self.tokenizer = tokenizer
         self.settings = settings
-        self.has_system_role = bool(tokenizer.chat_template) and _has_system_role(tokenizer)
-        self.opening = _opening(tokenizer) + settings.prefill
+        has_chat = tokenizer is not None and bool(tokenizer.chat_template)
+        self.has_system_role = has_chat and _has_system_role(tokenizer)
+        self.opening = (_opening(tokenizer) if has_chat else "") + settings.prefill
         self._tokenized = lru_cache(_CACHED_PROMPTS)(self._tokenize)
 
     def encode(
@@ -65,6 +81,7 @@ class Prompter:
         history: Sequence[Turn],
         observation: str,
         admissible: Sequence[str] | None,
+        reflections: Sequence[str] = (),
     ) -> Prompt:
         """The prompt of a step, with the last `settings.history` turns, or fewer so that it fits `max_tokens`.
 
@@ -74,6 +91,7 @@ class Prompter:
             history: All of these, or at least the last `settings.history`, oldest first.
             observation: What the agent sees.
             admissible: Actions. None or empty: any.
+            reflections: Notes of earlier trials, oldest first.
 
         Raises:
             ValueError: It does not even fit without any turn.
@@ -82,13 +100,18 @@ class Prompter:
         for kept in range(shown, -1, -1):
             turns = history[len(history) - kept :]
             messages = self.template.messages(
-                task=task, step=step, history=turns, observation=observation, admissible=admissible
+                task=task,
+                step=step,
+                history=turns,
+                observation=observation,
+                admissible=admissible,
+                reflections=reflections,
             )
-            token_ids, text = self._tokenized(*(message["content"] for message in messages))
-            if len(token_ids) <= self.settings.max_tokens:
-                return Prompt(token_ids, text, shown - kept)
+            prompt = self._prompt(messages, shown - kept)
+            if prompt.length <= self.settings.max_tokens:
+                return prompt
         raise ValueError(
-            f"a prompt has at most prompt.max_tokens={self.settings.max_tokens} tokens, got {len(token_ids)} without "
+            f"a prompt has at most prompt.max_tokens={self.settings.max_tokens} tokens, got {prompt.length} without "
             f"any history: raise it, or shorten the template or the observation, which begins {observation[:80]!r}"
         )
 
@@ -104,6 +127,13 @@ class Prompter:
             ids.pop()
         decoded = self.tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False)
         return self.opening + decoded
+
+    def _prompt(self, messages: Sequence[dict[str, str]], dropped: int) -> Prompt:
+        contents = [message["content"] for message in messages]
+        if self.tokenizer is None:
+            chat = tuple((message["role"], message["content"]) for message in messages)
+            return Prompt((), "\n\n".join(contents), dropped, chat)
+        return Prompt(*self._tokenized(*contents), dropped)
 
     def _tokenize(self, *contents: str) -> tuple[tuple[int, ...], str]:
         tokenizer = self.tokenizer
@@ -137,8 +167,6 @@ def _has_system_role(tokenizer: Any) -> bool:
 
 def _opening(tokenizer: Any) -> str:
     """The <think> with which chat templates of reasoning models begin the answer, or ""."""
-    if not tokenizer.chat_template:
-        return ""
     messages = [{"role": "user", "content": "Hello."}]
     text: str = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
     return "<think>" if text.rstrip().endswith("<think>") else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-STREAMS = ("tasks", "sampling", "minibatches", "validation", "warm start", "model")
+STREAMS = ("tasks", "sampling", "minibatches", "validation", "warm start", "model", "evaluation")
 """The purposes."""
 
 

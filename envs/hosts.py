@@ -67,13 +67,15 @@ class Host:
         """Make all environments now; an error is raised."""
         self._envs = [self._make_env() for _ in self._envs]
 
-    def reset(self, place: int, seed: int) -> Reset | Crash:
-        """Begin an episode."""
+    def reset(self, place: int, start: tuple[int, Mapping[str, Any] | None]) -> Reset | Crash:
+        """Begin an episode with a seed, and options where there are some."""
         try:
             env = self._envs[place]
             if env is None:
                 env = self._envs[place] = self._make_env()
-            observation, info = env.reset(seed=seed)
+            seed, options = start
+            more = {} if options is None else {"options": dict(options)}
+            observation, info = env.reset(seed=seed, **more)
             return Reset(_text(observation), _checked_info(info))
         except (Exception, SystemExit) as error:
             return self._crash(place, error)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -55,18 +55,28 @@ class EnvPool:
         else:
             self._hosting = _Here(make_env, num_envs)
 
-    def reset(self, envs: Sequence[int], seeds: Sequence[int]) -> list[Reset | Crash]:
+    def reset(
+        self,
+        envs: Sequence[int],
+        seeds: Sequence[int],
+        options: Sequence[Mapping[str, Any] | None] | None = None,
+    ) -> list[Reset | Crash]:
         """Begin an episode in each of `envs`; one that still runs there is given up.
 
         Args:
             envs: Environments, each at most once.
             seeds: The task of each one.
+            options: What else each one's reset is told; None: nothing.
         """
         envs = self._checked(envs, seeds, "seeds")
+        if options is None:
+            options = [None] * len(envs)
+        self._checked(envs, options, "options")
         for env in envs:
             self._lost.pop(env, None)
             self._running[env] = False
-        replies = self._exchange("reset", envs, [int(seed) for seed in seeds])
+        starts = [(int(seed), option) for seed, option in zip(seeds, options)]
+        replies = self._exchange("reset", envs, starts)
         for env, reply in zip(envs, replies):
             self._running[env] = isinstance(reply, Reset)
         self._note_lost()

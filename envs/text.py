@@ -6,7 +6,8 @@ A text environment is a Gymnasium environment whose observations and actions are
   admissible.
 - ``state_key``: what two observations of the same state have in common, hashable. Without it the observation is the
   state; give it where the observation has feedback or a clock in it.
-- ``task``: str, from reset; shown in the prompt.
+- ``task``: str, from reset; shown in the prompt, where there is no ``task_description``.
+- ``task_description``: str, from reset; what to do, where ``task`` is a name that tells too much or nothing.
 - ``task_type``: str, from reset; success is logged by it.
 - ``is_success``: bool, with an episode's last step. Without it an episode that terminated with a positive return
   succeeded.
@@ -125,6 +126,11 @@ def free_moves(board: str) -> list[str]:
     return found
 
 
+def shown_task(info: Mapping[str, Any]) -> str:
+    """What prompts tell of the task, by the info of a reset."""
+    return str(info.get("task_description", info.get("task", "")))
+
+
 def check_text_env(env: gym.Env[Any, Any], seed: int = 0, episodes: int = 3) -> None:
     """Play a few episodes and see that `env` does what a text environment has to do (see this module).
 
@@ -212,7 +218,7 @@ def _checked_start(env: gym.Env[Any, Any], seed: int) -> tuple[str, dict[str, An
     _check_info(info, "reset")
     if "admissible_actions" in info:
         _rule(len(info["admissible_actions"]), "an action is admissible after reset", [])
-    for name in ("task", "task_type"):
+    for name in ("task", "task_description", "task_type"):
         _rule(isinstance(info.get(name, ""), str), f"info[{name!r}] is a str", info.get(name))
     return observation, dict(info)
 
@@ -246,9 +252,8 @@ def _check_info(info: Any, where: str) -> None:
 
 
 def _of_contract(info: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        name: info[name] for name in ("admissible_actions", "state_key", "task", "task_type") if name in info
-    }
+    names = ("admissible_actions", "state_key", "task", "task_description", "task_type")
+    return {name: info[name] for name in names if name in info}
 
 
 def _rule(holds: Any, rule: str, seen: Any) -> None:

@@ -80,3 +80,5 @@ gymnasium.register(
 )
 
 gymnasium.register("graphwrap/TextSokoban-v0", entry_point="graphwrap.envs.text:TextSokobanEnv")
+
+gymnasium.register("graphwrap/ALFWorld-v0", entry_point="graphwrap.envs.alfworld:ALFWorldEnv")

@@ -31,8 +31,10 @@ def make_app() -> Any:
     """
     import typer
 
+    from graphwrap.scripts.alfworld_command import alfworld_games
     from graphwrap.scripts.benchmark import bench
     from graphwrap.scripts.compare import compare
+    from graphwrap.scripts.evaluate import evaluate
     from graphwrap.scripts.levels_command import make_levels_app
     from graphwrap.scripts.methods_command import methods
     from graphwrap.scripts.models_command import make_models_app
@@ -68,6 +70,8 @@ def make_app() -> Any:
     app.command()(methods)
     app.add_typer(make_models_app(), name="models")
     app.command()(train_llm)
+    app.command()(evaluate)
+    app.command()(alfworld_games)
     app.command()(bench)
 
     @app.command()

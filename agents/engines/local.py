@@ -47,12 +47,7 @@ class TransformersEngine(Engine):
         if not prompts:
             return []
         self._check(prompts, sampling)
-        draws = torch.rand(
-            sampling.first + len(prompts),
-            sampling.max_tokens,
-            dtype=torch.float64,
-            generator=torch.Generator().manual_seed(sampling.seed),
-        )[sampling.first :]
+        draws = _draws(len(prompts), sampling)
         order = sorted(range(len(prompts)), key=lambda row: (len(prompts[row]), tuple(prompts[row])))
         answers: list[Generation | None] = [None] * len(prompts)
         with torch.no_grad(), self.policy.precision():
@@ -79,6 +74,8 @@ class TransformersEngine(Engine):
             raise ValueError(f"temperature is at least 0, got {sampling.temperature}")
         if sampling.max_tokens < 1:
             raise ValueError(f"max_tokens is at least 1, got {sampling.max_tokens}")
+        if sampling.seeds is not None and len(sampling.seeds) != len(prompts):
+            raise ValueError(f"there is a seed per prompt, {len(prompts)}, got {len(sampling.seeds)} seeds")
         lengths = list(map(len, prompts))
         if not min(lengths):
             raise ValueError(f"a prompt has at least one token, prompt {lengths.index(0)} has none")
@@ -145,6 +142,18 @@ class TransformersEngine(Engine):
             place = place + 1
             logits = next_logits(chosen[:, None])
         return _generations(tokens.cpu().numpy(), log_probs.cpu().numpy(), lengths.tolist(), ended.tolist())
+
+
+def _draws(count: int, sampling: Sampling) -> torch.Tensor:
+    """Uniform numbers, float64 (count, max_tokens)."""
+
+    def drawn(seed: int, rows: int) -> torch.Tensor:
+        generator = torch.Generator().manual_seed(seed)
+        return torch.rand(rows, sampling.max_tokens, dtype=torch.float64, generator=generator)
+
+    if sampling.seeds is None:
+        return drawn(sampling.seed, sampling.first + count)[sampling.first :]
+    return torch.cat([drawn(seed, 1) for seed in sampling.seeds])
 
 
 def choose(

@@ -6,7 +6,7 @@ import contextlib
 import gc
 import os
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -82,8 +82,14 @@ class Session:
         self._check()
         self.wake()
         # A seed each, so that an answer depends on neither the batch's schedule nor the global generators.
-        seeds = np.random.SeedSequence(sampling.seed).generate_state(sampling.first + len(prompts), np.uint64)
-        seeds = seeds[sampling.first :] >> np.uint64(1)
+        seeds: Sequence[int] | np.ndarray
+        if sampling.seeds is not None:
+            seeds = sampling.seeds
+        else:
+            drawn = np.random.SeedSequence(sampling.seed).generate_state(
+                sampling.first + len(prompts), np.uint64
+            )
+            seeds = drawn[sampling.first :] >> np.uint64(1)
         parameters = [
             SamplingParams(
                 temperature=sampling.temperature,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -11,9 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphwrap.agents.distributed import World
-from graphwrap.agents.engines import Engine, Generation, Sampling
+from graphwrap.agents.engines import Engine, Sampling
+from graphwrap.agents.engines.chat import Chat, Reply, TokenChat
+from graphwrap.agents.prompting.answers import thought_of
 from graphwrap.agents.prompts import Prompt, Prompter, Turn, parse_action
 from graphwrap.envs.pool import Crash, EnvPool, Reset
+from graphwrap.envs.text import shown_task
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,8 +32,8 @@ class EpisodeStep:
     observation: str  # before it
     state: Hashable
     prompt: Prompt
-    answer: Generation
-    text: str  # the answer, without the end-of-sequence token; what the prompt prefilled comes first
+    answer: Reply
+    text: str  # the answer's
     action: str  # the parsed action, or INVALID
     reason: str  # why the answer is invalid; empty if it is not
     reward: float  # the environment's reward less the penalty of an invalid answer
@@ -47,13 +50,16 @@ class Episode:
     env: int  # the environment's number in the pool
     group: int
     seed: int
-    task: str = ""
+    task: str = ""  # what to do, as prompts show it
+    name: str = ""  # info["task"]
     task_type: str = ""
+    reflections: tuple[str, ...] = ()  # notes of earlier trials of its task, shown in its prompts
     start: Hashable = None  # the first state
     steps: list[EpisodeStep] = field(default_factory=list)
     success: bool | None = None  # None: not finished
     crash: str = ""  # the error that broke it off
     begun: bool = False  # False: the environment crashed in reset()
+    last_observation: str = ""  # what the last step of a finished one led to
     last_prompt: tuple[int, ...] | None = (
         None  # of the observation that a time limit cut it off at, if asked for
     )
@@ -98,7 +104,7 @@ class Player:
 
     Args:
         prompter: Makes prompts.
-        engine: Answers them.
+        engine: Answers them; one of tokens, or a chat.
         pool: The environments.
         invalid_penalty: Taken from the reward of a step whose answer holds no valid action.
         last_prompts: Whether an episode that was truncated gets `last_prompt`.
@@ -109,7 +115,7 @@ class Player:
     def __init__(
         self,
         prompter: Prompter,
-        engine: Engine,
+        engine: Engine | Chat,
         pool: EnvPool,
         *,
         invalid_penalty: float = 0.0,
@@ -117,14 +123,13 @@ class Player:
         world: World | None = None,
     ) -> None:
         self.prompter = prompter
-        self.engine = engine
+        self.chat = engine if isinstance(engine, Chat) else TokenChat(engine, prompter)
         self.pool = pool
         self.invalid_penalty = invalid_penalty
         self.last_prompts = last_prompts
         self.world = world or World()
         self.seconds = {"engine": 0.0, "env": 0.0, "prompt": 0.0}
         self._prompts: dict[Hashable, Prompt] = {}
-        self._texts: dict[tuple[int, ...], str] = {}
         self._views: dict[int, _View] = {}
 
     def begin(self, seeds: Sequence[int], groups: Sequence[int]) -> list[Episode]:
@@ -139,18 +144,29 @@ class Player:
                 f"there is one episode per environment, {self.pool.num_envs} at most, got {len(seeds)} seeds"
             )
         episodes = [Episode(env, group, seed) for env, (seed, group) in enumerate(zip(seeds, groups))]
+        self.enter(episodes)
+        self._check(episodes, "every environment crashed in reset()")
+        return episodes
+
+    def enter(
+        self, episodes: Sequence[Episode], options: Sequence[Mapping[str, Any] | None] | None = None
+    ) -> None:
+        """Begin episodes, each in its environment; other environments go on.
+
+        Args:
+            episodes: New ones. Those whose environment crashes have not `begun`.
+            options: What else each environment is reset with.
+        """
         with self._timed("env"):
-            resets = self.pool.reset(range(len(seeds)), seeds)
+            resets = self.pool.reset(
+                [episode.env for episode in episodes], [episode.seed for episode in episodes], options
+            )
         self._prompts.clear()
-        self._texts.clear()
-        self._views.clear()
         for episode, reset in zip(episodes, resets):
             if isinstance(reset, Crash):
                 episode.crash = reset.error
             else:
                 self._enter(episode, reset)
-        self._check(episodes, "every environment crashed in reset()")
-        return episodes
 
     def finish(
         self,
@@ -173,16 +189,18 @@ class Player:
         while any(running := self.world.gather(len(active))):
             if active:
                 first = sum(running[: self.world.rank])
-                prompts = [self._prompt(episode, t) for episode in active]
-                with self._timed("engine"):
-                    answers = self.engine.generate(
-                        [prompt.token_ids for prompt in prompts], replace(sampling(t), first=first)
-                    )
-                active = self._step(active, prompts, answers)
+                active = self.advance(active, replace(sampling(t), first=first))
             t += 1
             if progress is not None:
                 progress(t, len(episodes) - len(active), len(episodes))
         self._check(episodes, "every environment crashed")
+
+    def advance(self, active: Sequence[Episode], sampling: Sampling) -> list[Episode]:
+        """Make one step in each of some running episodes. Returns those that still run."""
+        prompts = [self._prompt(episode) for episode in active]
+        with self._timed("engine"):
+            answers = self.chat.answer(prompts, sampling)
+        return self._step(active, prompts, answers)
 
     def _check(self, episodes: Sequence[Episode], told: str) -> None:
         """RuntimeError if all episodes of all processes were broken off."""
@@ -203,10 +221,11 @@ class Player:
         view.see(reset.observation, reset.info)
         episode.begun = True
         episode.start = view.state
-        episode.task = reset.info.get("task", "")
+        episode.task = shown_task(reset.info)
+        episode.name = reset.info.get("task", "")
         episode.task_type = reset.info.get("task_type", "")
 
-    def _prompt(self, episode: Episode, step: int) -> Prompt:
+    def _prompt(self, episode: Episode) -> Prompt:
         """The prompt of the episode's view; members of a group are often in the same place."""
         with self._timed("prompt"):
             view = self._views[episode.env]
@@ -214,7 +233,8 @@ class Player:
                 tuple(view.turns[-self.prompter.settings.history :]) if self.prompter.settings.history else ()
             )
             admissible = None if view.admissible is None else tuple(view.admissible)
-            key = (episode.task, step, history, view.observation, admissible)
+            step = len(episode.steps)
+            key = (episode.task, step, history, view.observation, admissible, episode.reflections)
             if key not in self._prompts:
                 self._prompts[key] = self.prompter.encode(
                     task=episode.task,
@@ -222,34 +242,29 @@ class Player:
                     history=history,
                     observation=view.observation,
                     admissible=admissible,
+                    reflections=episode.reflections,
                 )
             return self._prompts[key]
 
-    def _text(self, answer: Generation) -> str:
-        ids = answer.token_ids[:-1] if answer.finished else answer.token_ids
-        if ids not in self._texts:
-            self._texts[ids] = self.prompter.decode(ids)
-        return self._texts[ids]
-
-    def _step(self, active: list[Episode], prompts: list[Prompt], answers: list[Generation]) -> list[Episode]:
+    def _step(self, active: Sequence[Episode], prompts: list[Prompt], answers: list[Reply]) -> list[Episode]:
         """Do what the answers say. Returns the episodes that still run."""
+        template = self.prompter.template
         with self._timed("prompt"):
-            texts = [self._text(answer) for answer in answers]
             parsed = [
                 parse_action(
-                    text,
+                    answer.text,
                     self._views[episode.env].admissible,
                     finished=answer.finished,
-                    think=self.prompter.template.think,
+                    think=template.think,
                 )
-                for episode, text, answer in zip(active, texts, answers, strict=True)
+                for episode, answer in zip(active, answers, strict=True)
             ]
             actions = [one.action if one.valid else INVALID for one in parsed]
         with self._timed("env"):
             results = self.pool.step([episode.env for episode in active], actions)
         running = []
-        for episode, prompt, answer, text, action, one, result in zip(
-            active, prompts, answers, texts, actions, parsed, results
+        for episode, prompt, answer, action, one, result in zip(
+            active, prompts, answers, actions, parsed, results
         ):
             if isinstance(result, Crash):
                 episode.crash = result.error
@@ -264,7 +279,7 @@ class Player:
                     state,
                     prompt,
                     answer,
-                    text,
+                    answer.text,
                     action,
                     one.reason,
                     float(result.reward) - penalty,
@@ -274,7 +289,8 @@ class Player:
                     result.truncated,
                 )
             )
-            view.turns.append(Turn(observation, action if one.valid else ""))
+            thought = thought_of(answer.text) if template.shows_thoughts else ""
+            view.turns.append(Turn(observation, action if one.valid else "", thought))
             if not (result.terminated or result.truncated):
                 running.append(episode)
                 continue
@@ -282,7 +298,8 @@ class Player:
             if success is None:
                 success = result.terminated and episode.env_return > 0
             episode.success = bool(success)
+            episode.last_observation = result.observation
             episode.task_type = episode.task_type or result.info.get("task_type", "")
             if self.last_prompts and result.truncated and not result.terminated:
-                episode.last_prompt = self._prompt(episode, len(episode.steps)).token_ids
+                episode.last_prompt = self._prompt(episode).token_ids
         return running

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 _OPEN = re.compile("<action>", re.IGNORECASE)
 _ACTION = re.compile("<action>(.*?)</action>", re.IGNORECASE | re.DOTALL)
 _THINK = re.compile("<think>.*?</think>", re.IGNORECASE | re.DOTALL)
+_TAG = re.compile("</?(?:think|action)>", re.IGNORECASE)
 
 CUT = "cut"
 NO_THINK = "no think"
@@ -69,6 +70,18 @@ def parse_action(text: str, admissible: Sequence[str] | None, *, finished: bool,
         if len(same) == 1:
             return Parsed(same.pop())
     return Parsed(action, NOT_ADMISSIBLE)
+
+
+def thought_of(text: str) -> str:
+    """What an answer says before its action, on one line and without tags; "" if it says nothing."""
+    said = _OPEN.split(text, maxsplit=1)[0]
+    thoughts = _THINK.findall(text)
+    return _spaced(_TAG.sub(" ", thoughts[0] if thoughts else said))
+
+
+def without_thoughts(text: str) -> str:
+    """What an answer says beside its thoughts, on one line; the thoughts where it says nothing else."""
+    return _spaced(_THINK.sub(" ", text)) or thought_of(text)
 
 
 def _spaced(action: str) -> str:

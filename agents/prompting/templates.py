@@ -17,12 +17,13 @@ SLOTS = (
     "observation",
     "admissible_actions",  # one a line
     "admissible_actions_inline",  # parted by commas
+    "reflections",  # what the agent noted after earlier trials of the task, oldest first
 )
-TURN_SLOTS = ("step", "observation", "action")
+TURN_SLOTS = ("step", "observation", "thought", "action")
 _SECTIONS = ("options", "system", "first", "step", "turn")
 _TURN = "Step {step}, observation:\n{observation}\nStep {step}, action: {action}"
 _ANYTHING = "(any)"
-_NO_ACTION = "(none)"
+_NOTHING = "(none)"
 
 _TEMPLATES = Path(__file__).parents[1] / "templates"
 _HEADING = re.compile(r"\[(\w+)\]\s*")
@@ -35,6 +36,7 @@ class Turn:
 
     observation: str
     action: str
+    thought: str = ""  # what it thought before, kept for templates that show it
 
 
 def template_names() -> list[str]:
@@ -51,7 +53,7 @@ class PromptTemplate:
     - ``[step]``: the user message. Text above the first heading is this section too.
     - ``[first]``: the user message where there is no turn to show. Without it, `step`.
     - ``[system]``: the system message, without slots but ``{task}``.
-    - ``[turn]``: an earlier step in ``{history}``, with ``{step}``, ``{observation}`` and ``{action}``.
+    - ``[turn]``: an earlier step in ``{history}``, with ``{step}``, ``{observation}``, ``{thought}`` and ``{action}``.
     - ``[options]``: ``think: required`` if an answer without <think>...</think> is invalid.
 
     Other braces stay as they are; ``{{task}}`` is a slot's name in braces.
@@ -76,6 +78,11 @@ class PromptTemplate:
         for section, text in (("step", self.step), ("first", self.first or self.step)):
             if "observation" not in _slots(text):
                 raise ValueError(f"[{section}] of a template shows the {{observation}}, got {text!r}")
+
+    @property
+    def shows_thoughts(self) -> bool:
+        """Whether an earlier step is shown with what the agent thought."""
+        return "thought" in _slots(self.turn)
 
     @classmethod
     def load(cls, name_or_path: str | Path) -> PromptTemplate:
@@ -114,6 +121,7 @@ class PromptTemplate:
         history: Sequence[Turn],
         observation: str,
         admissible: Sequence[str] | None,
+        reflections: Sequence[str] = (),
     ) -> list[dict[str, str]]:
         """The chat: a system message, if the template has one, and a user message.
 
@@ -123,6 +131,7 @@ class PromptTemplate:
             history: The last of these, oldest first; all of it is shown.
             observation: What the agent sees.
             admissible: Actions. None or empty: any.
+            reflections: Notes of earlier trials, oldest first.
         """
         turns = [
             _filled(
@@ -130,7 +139,8 @@ class PromptTemplate:
                 {
                     "step": str(step - len(history) + place + 1),
                     "observation": turn.observation,
-                    "action": turn.action or _NO_ACTION,
+                    "thought": turn.thought or _NOTHING,
+                    "action": turn.action or _NOTHING,
                 },
             )
             for place, turn in enumerate(history)
@@ -144,6 +154,7 @@ class PromptTemplate:
             "observation": observation,
             "admissible_actions": "\n".join(admissible or [_ANYTHING]),
             "admissible_actions_inline": ", ".join(admissible or [_ANYTHING]),
+            "reflections": "\n".join(f"- {note}" for note in reflections) or _NOTHING,
         }
         body = self.step if turns or not self.first else self.first
         system = [{"role": "system", "content": _filled(self.system, values)}] if self.system else []

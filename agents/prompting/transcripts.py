@@ -26,7 +26,7 @@ def to_markdown(
         if episode.task:
             parts.append(f"\n{_fenced(episode.task)}")
         if episode.steps:
-            parts.append(f"\nThe first prompt, {len(episode.steps[0].prompt.token_ids)} tokens:\n")
+            parts.append(f"\nThe first prompt, {episode.steps[0].answer.prompt_tokens} tokens:\n")
             parts.append(f"\n{_fenced(episode.steps[0].prompt.text)}")
         for t, step in enumerate(episode.steps):
             credit = None if advantages is None else advantages[number][t]

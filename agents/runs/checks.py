@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from graphwrap.agents.settings import CRITIC, Settings
@@ -36,7 +36,8 @@ class Rule(NamedTuple):
     options: tuple[str, ...] = ()
 
 
-def _at_least(low: int) -> Rule:
+def at_least(low: int) -> Rule:
+    """A number that is `low` or more."""
     return Rule(f"at least {low}", lambda value: value >= low)
 
 
@@ -48,7 +49,8 @@ def _number(low: float, high: float = math.inf, *, open_low: bool = False) -> Ru
     )
 
 
-def _one_of(*options: str) -> Rule:
+def one_of(*options: str) -> Rule:
+    """One of some texts."""
     return Rule(f"one of {', '.join(options)}", lambda value: value in options, options)
 
 
@@ -59,71 +61,71 @@ TEXT = Rule("a text that is not empty", lambda value: bool(value.strip()))
 
 RULES = {
     "env.id": TEXT,
-    "env.processes": _at_least(0),
+    "env.processes": at_least(0),
     "model.path": TEXT,
     "model.device": TEXT,
-    "model.dtype": _one_of("auto", "float32", "bfloat16"),
-    "model.tiny.hidden": _at_least(1),
-    "model.tiny.layers": _at_least(1),
-    "model.tiny.heads": _at_least(1),
-    "model.tiny.intermediate": _at_least(1),
-    "model.tiny.max_length": _at_least(2),
-    "model.tiny.warm_start_rows": _at_least(1),
-    "model.tiny.warm_start_epochs": _at_least(0),
+    "model.dtype": one_of("auto", "float32", "bfloat16"),
+    "model.tiny.hidden": at_least(1),
+    "model.tiny.layers": at_least(1),
+    "model.tiny.heads": at_least(1),
+    "model.tiny.intermediate": at_least(1),
+    "model.tiny.max_length": at_least(2),
+    "model.tiny.warm_start_rows": at_least(1),
+    "model.tiny.warm_start_epochs": at_least(0),
     "model.tiny.warm_start_learning_rate": POSITIVE,
-    "model.lora.rank": _at_least(0),
-    "model.lora.alpha": _at_least(1),
+    "model.lora.rank": at_least(0),
+    "model.lora.alpha": at_least(1),
     "model.lora.dropout": Rule(
         "0, because the trainer's log-probabilities must be those that the answers were drawn with",
         lambda value: value == 0,
     ),
     "model.lora.target_modules": TEXT,
     "prompt.template": TEXT,
-    "prompt.history": _at_least(0),
-    "prompt.max_tokens": _at_least(1),
-    "engine.name": _one_of(*ENGINES),
-    "engine.max_batch": _at_least(1),
+    "prompt.history": at_least(0),
+    "prompt.max_tokens": at_least(1),
+    "engine.name": one_of(*ENGINES),
+    "engine.max_batch": at_least(1),
     "engine.memory_gb": POSITIVE,
-    "engine.tensor_parallel": _at_least(1),
-    "rollout.tasks": _at_least(1),
-    "rollout.group_size": _at_least(1),
+    "engine.tensor_parallel": at_least(1),
+    "rollout.tasks": at_least(1),
+    "rollout.group_size": at_least(1),
     "rollout.temperature": _number(0, open_low=True),
-    "rollout.max_tokens": _at_least(1),
+    "rollout.max_tokens": at_least(1),
     "rollout.invalid_penalty": NOT_NEGATIVE,
-    "rollout.max_attempts": _at_least(1),
-    "credit.name": _one_of(*credit_names(), CRITIC),
+    "rollout.max_attempts": at_least(1),
+    "credit.name": one_of(*credit_names(), CRITIC),
     "credit.gamma": SHARE,
     "credit.gae_lambda": SHARE,
     "ppo.learning_rate": POSITIVE,
-    "ppo.schedule": _one_of("constant", "linear", "cosine"),
-    "ppo.warmup": _at_least(0),
+    "ppo.schedule": one_of("constant", "linear", "cosine"),
+    "ppo.warmup": at_least(0),
     "ppo.weight_decay": NOT_NEGATIVE,
-    "ppo.epochs": _at_least(1),
-    "ppo.minibatch": _at_least(1),
-    "ppo.tokens_per_batch": _at_least(1),
-    "ppo.ratio": _one_of("token", "sequence"),
+    "ppo.epochs": at_least(1),
+    "ppo.minibatch": at_least(1),
+    "ppo.tokens_per_batch": at_least(1),
+    "ppo.ratio": one_of("token", "sequence"),
     "ppo.clip_low": _number(0, 1, open_low=True),
     "ppo.clip_high": POSITIVE,
     "ppo.kl": NOT_NEGATIVE,
     "ppo.entropy": NOT_NEGATIVE,
     "ppo.value": NOT_NEGATIVE,
     "ppo.max_grad_norm": POSITIVE,
-    "validation.every": _at_least(0),
-    "validation.episodes": _at_least(0),
+    "validation.every": at_least(0),
+    "validation.episodes": at_least(0),
     "validation.temperature": NOT_NEGATIVE,
-    "distributed.strategy": _one_of("ddp", "fsdp"),
-    "updates": _at_least(1),
-    "seed": _at_least(0),
-    "save_every": _at_least(1),
-    "show_episodes": _at_least(0),
-    "threads": _at_least(0),
+    "distributed.strategy": one_of("ddp", "fsdp"),
+    "updates": at_least(1),
+    "seed": at_least(0),
+    "save_every": at_least(1),
+    "show_episodes": at_least(0),
+    "threads": at_least(0),
 }
 
 
-def faults_of(settings: Settings) -> list[str]:
+def faults_of(settings: Settings, rules: Mapping[str, Rule] = RULES) -> list[str]:
     """What is wrong with the values of `settings`: a rule, the value and the way out for each; empty if all is well."""
     faults = []
-    for key, rule in RULES.items():
+    for key, rule in rules.items():
         value: Any = settings
         for name in key.split("."):
             value = getattr(value, name)
@@ -176,9 +178,9 @@ def _faults_of_pairs(settings: Settings) -> list[str]:
         tiny = model.tiny
         if model.lora.rank:
             faults.append(
-                f"model.lora.rank must be 0 for model.path=tiny, got {model.lora.rank}: a model made from nothing learns "
-                "with all its weights. To train adapters on it, give model.path the folder checkpoints/latest/model of "
-                "an earlier run"
+                f"model.lora.rank must be 0 for model.path=tiny, got {model.lora.rank}: a model made from nothing "
+                "learns with all its weights. To train adapters on it, give model.path the folder "
+                "checkpoints/latest/model of an earlier run"
             )
         if tiny.heads > 0 and tiny.hidden % tiny.heads:
             faults.append(

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import resources
 from os import PathLike
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any, TypeVar, get_type_hints
 
 from graphwrap.agents.runs.checks import SHAPED_SAMPLING, faults_of, shaped_sampling_fault
 from graphwrap.agents.settings import Settings
 
 SHIPPED = "graphwrap.configs"
 """The package that holds the shipped YAML files."""
+
+S = TypeVar("S", bound=Settings)
 
 
 def shipped_configs() -> list[str]:
@@ -24,12 +26,24 @@ def shipped_configs() -> list[str]:
 
 
 def load_settings(config: str | PathLike[str] | None = None, overrides: Sequence[str] = ()) -> Settings:
+    """Settings of a training run, see `load_settings_of`."""
+    return load_settings_of(Settings, faults_of, config, overrides)
+
+
+def load_settings_of(
+    kind: type[S],
+    check: Callable[[S], list[str]],
+    config: str | PathLike[str] | None = None,
+    overrides: Sequence[str] = (),
+) -> S:
     """Settings of a YAML file with `overrides` applied.
 
     What neither of them sets has its default, see `graphwrap.agents.settings`. An override of `credit.name` drops the
     file's `credit.parameters`, which belong to the file's credit.
 
     Args:
+        kind: Those of a training run, or of what has more.
+        check: What is wrong with the values of such settings.
         config: The path of a YAML file, or the name of a shipped one. None: only the overrides.
         overrides: Texts like `credit.name=grpo` and `seed=3`; values are YAML.
 
@@ -63,13 +77,20 @@ def load_settings(config: str | PathLike[str] | None = None, overrides: Sequence
     except OmegaConfBaseException as error:
         raise ValueError(f"the settings cannot be read: {_first_line(error)}") from error
     source = "these settings" if config is None else f"the settings {config}"
-    return from_mapping(mapping, source)  # type: ignore[arg-type]
+    return mapping_to(kind, check, mapping, source)  # type: ignore[arg-type]
 
 
 def from_mapping(mapping: Mapping[str, Any], source: str = "these settings") -> Settings:
+    """Settings of a training run of nested mappings, checked; see `mapping_to`."""
+    return mapping_to(Settings, faults_of, mapping, source)
+
+
+def mapping_to(kind: type[S], check: Callable[[S], list[str]], mapping: Mapping[str, Any], source: str) -> S:
     """Settings of nested mappings, checked.
 
     Args:
+        kind: As in `load_settings_of`.
+        check: As in `load_settings_of`.
         mapping: What differs from the defaults.
         source: Where they come from, for errors.
 
@@ -81,9 +102,9 @@ def from_mapping(mapping: Mapping[str, Any], source: str = "these settings") -> 
 
     values: dict[str, Any] = {}
     faults: list[str] = []
-    _flatten(mapping, Settings, "", values, faults)
-    config = OmegaConf.structured(Settings)
-    hints = _leaves(Settings)
+    _flatten(mapping, kind, "", values, faults)
+    config = OmegaConf.structured(kind)
+    hints = _leaves(kind)
     for key, value in values.items():
         if hints[key] is str and value is None:
             value = ""  # `prompt.prefill=` and an empty value in YAML
@@ -92,8 +113,8 @@ def from_mapping(mapping: Mapping[str, Any], source: str = "these settings") -> 
         except OmegaConfBaseException:
             faults.append(f"{key} must be {_kind(hints[key])}, got {value!r}")
     settings = OmegaConf.to_object(config)
-    assert isinstance(settings, Settings)
-    faults += faults_of(settings)
+    assert isinstance(settings, kind)
+    faults += check(settings)
     if faults:
         raise ValueError(f"{source} are wrong:\n  " + "\n  ".join(faults))
     return settings
@@ -109,7 +130,7 @@ def to_yaml(settings: Settings) -> str:
 def flat(settings: Settings) -> dict[str, Any]:
     """Every setting by its dotted name."""
     values: dict[str, Any] = {}
-    _flatten(dataclasses.asdict(settings), Settings, "", values, [])
+    _flatten(dataclasses.asdict(settings), type(settings), "", values, [])
     return values
 
 
@@ -140,27 +161,32 @@ def _read_override(text: str) -> tuple[str, Any]:
 
 
 def _flatten(
-    mapping: Mapping[Any, Any], of: type, prefix: str, values: dict[str, Any], faults: list[str]
+    mapping: Mapping[Any, Any],
+    of: type,
+    prefix: str,
+    values: dict[str, Any],
+    faults: list[str],
+    root: type | None = None,
 ) -> None:
     """Put the settings of `mapping` in `values` by dotted name, and what is wrong with its keys in `faults`."""
-    hints = get_type_hints(of)
+    hints, root = get_type_hints(of), root or of
     for name, value in mapping.items():
         key = f"{prefix}{name}"
         if name not in hints:
             faults.append(
-                shaped_sampling_fault(key) if name in SHAPED_SAMPLING else _unknown(key, prefix, hints)
+                shaped_sampling_fault(key) if name in SHAPED_SAMPLING else _unknown(key, prefix, hints, root)
             )
         elif not dataclasses.is_dataclass(hints[name]):
             values[key] = value
         elif isinstance(value, Mapping):
-            _flatten(value, hints[name], f"{key}.", values, faults)  # type: ignore[arg-type]
+            _flatten(value, hints[name], f"{key}.", values, faults, root)  # type: ignore[arg-type]
         elif value is not None:
             fields = ", ".join(f"{key}.{field}" for field in get_type_hints(hints[name]))
             faults.append(f"{key} must be a mapping, got {value!r}; set one of {fields}")
 
 
-def _unknown(key: str, prefix: str, hints: Mapping[str, Any]) -> str:
-    known = {name.rsplit(".", 1)[-1]: name for name in reversed(_leaves(Settings))}
+def _unknown(key: str, prefix: str, hints: Mapping[str, Any], root: type) -> str:
+    known = {name.rsplit(".", 1)[-1]: name for name in reversed(_leaves(root))}
     known |= {name: f"{prefix}{name}" for name in hints}  # the section's own names win
     near = difflib.get_close_matches(key.rsplit(".", 1)[-1], known, n=1, cutoff=0.7)
     if near:

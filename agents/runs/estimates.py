@@ -36,6 +36,7 @@ def count_prompts(settings: Settings, prompter: Prompter) -> PromptCounts:
     """
     from graphwrap.agents.prompts import Turn
     from graphwrap.envs.pool import Crash, EnvPool, env_maker
+    from graphwrap.envs.text import shown_task
 
     rng = np.random.default_rng(settings.seed)
     prompts: list[Prompt] = []
@@ -48,7 +49,7 @@ def count_prompts(settings: Settings, prompter: Prompter) -> PromptCounts:
             while True:
                 if isinstance(seen, Crash):
                     raise RuntimeError(f"the environment raised: {seen.error}")
-                task = seen.info.get("task", "") if step == 0 else task
+                task = shown_task(seen.info) if step == 0 else task
                 if getattr(seen, "ended", False) or step >= _MOST_STEPS:
                     break
                 admissible = seen.info.get("admissible_actions")
@@ -66,7 +67,7 @@ def count_prompts(settings: Settings, prompter: Prompter) -> PromptCounts:
                 (seen,) = pool.step([0], [action])
                 step += 1
             lengths.append(step)
-    tokens = np.array([len(prompt.token_ids) for prompt in prompts])
+    tokens = np.array([prompt.length for prompt in prompts])
     dropped = sum(prompt.dropped > 0 for prompt in prompts)
     return PromptCounts(prompts[0], prompts[int(tokens.argmax())], tokens, dropped, float(np.mean(lengths)))
 

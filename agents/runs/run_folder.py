@@ -7,7 +7,7 @@ import os
 import shutil
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +24,32 @@ START = "start"
 """A model that was made for this run, before its first update."""
 ENGINE = "engine"
 """Where weights lie while they are handed over to an engine."""
-_LOCK = ".lock"
+LOCK = ".lock"
 _OWN = (SETTINGS, METRICS, TENSORBOARD, EPISODES, TRANSITIONS, CHECKPOINTS, START, ENGINE, "wandb")
+
+
+@contextmanager
+def held(folder: Path) -> Iterator[None]:
+    """Keep other processes from running in a folder, which is made.
+
+    Raises:
+        ValueError: One does.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(folder / LOCK, "ab") as file:
+        try:
+            import fcntl
+        except ImportError:  # Windows
+            yield
+            return
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise ValueError(
+                f"{folder} must be used by one run at a time, and another process runs in it: wait for it, or "
+                "choose another --out"
+            ) from None
+        yield
 
 
 class RunFolder:
@@ -54,28 +78,9 @@ class RunFolder:
         """The content of run.json: `id`, `settings` by dotted name, `seed`, `versions`, `machine`, `starts`."""
         return json.loads((self.path / ABOUT).read_text(encoding="utf-8"))
 
-    @contextmanager
-    def held(self) -> Iterator[None]:
-        """Keep other processes from running in this folder.
-
-        Raises:
-            ValueError: One does.
-        """
-        self.path.mkdir(parents=True, exist_ok=True)
-        with open(self.path / _LOCK, "ab") as file:
-            try:
-                import fcntl
-            except ImportError:  # Windows
-                yield
-                return
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise ValueError(
-                    f"{self.path} must be used by one run at a time, and another process runs in it: wait for it, or "
-                    "choose another --out"
-                ) from None
-            yield
+    def held(self) -> AbstractContextManager[None]:
+        """Keep other processes from running in this folder; see `held`."""
+        return held(self.path)
 
     def open(self, settings: Settings, command: str = "", overwrite: bool = False) -> Checkpoint | None:
         """Begin a run, or find where an earlier one can go on.
@@ -113,7 +118,7 @@ class RunFolder:
         """
         if self.path.exists() and not self.path.is_dir():
             raise ValueError(f"{self.path} must be a folder, and is a file: choose another --out")
-        there = {path.name for path in self.path.iterdir()} - {_LOCK} if self.path.exists() else set()
+        there = {path.name for path in self.path.iterdir()} - {LOCK} if self.path.exists() else set()
         if there and ABOUT not in there:
             raise ValueError(f"{self.path} is there and holds no training run: choose another --out")
         checkpoint = self.checkpoints.latest

@@ -57,6 +57,7 @@ class Benchmark:
 _SCIPY = ("scipy", "scipy")
 _NETWORKX = ("networkx", "'graphwrap[io]'")
 _SB3 = ("stable_baselines3", "'graphwrap[sb3]'")
+_ALFWORLD = ("textworld", "'graphwrap[alfworld]'")
 _GYM_SOKOBAN = ("gym_sokoban", "--no-deps gym-sokoban==0.0.6")
 
 BENCHMARKS = {
@@ -89,6 +90,9 @@ BENCHMARKS = {
         Benchmark("load", "memory over two million steps of PPO with credit", "load:measure", 1, (_SB3,)),
         Benchmark("training", "PPO with credit against PPO without", "training:measure", 1, (_SB3,)),
         Benchmark("sokoban", "batched Sokoban against gym-sokoban", "sokoban:measure", 1, (_GYM_SOKOBAN,)),
+        Benchmark(
+            "alfworld", "ALFWorld's engine against TextWorld's own code", "alfworld:measure", 4, (_ALFWORLD,)
+        ),
         Benchmark("first_use", "import, and the first credit of a process", "first_use:measure", 3),
     )
 }

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from graphwrap.agents.prompts import PromptTemplate, Turn, template_names
+from graphwrap.agents.prompts import PromptTemplate, Turn, parse_action, template_names
 
 TURNS = [Turn("a hall", "go north"), Turn("a cellar", "")]
 
@@ -68,7 +69,7 @@ def test_text_in_brackets_within_a_line_is_no_heading() -> None:
         ),
         (
             "{observation}\n[turn]\n{task}",
-            r"the slots of \[turn\] are \{step\}, \{observation\}, \{action\}, got \{task",
+            r"the slots of \[turn\] are \{step\}, \{observation\}, \{thought\}, \{action\}, got \{task",
         ),
         ("{observation}\n[system]\n{step}", r"the slots of \[system\] are \{task\}, got \{step\}"),
         ("{task}", r"\[step\] of a template shows the \{observation\}, got '\{task\}'"),
@@ -110,13 +111,14 @@ def test_a_template_of_ones_own(tmp_path: Path) -> None:
 
 def test_an_unknown_name_lists_the_known() -> None:
     with pytest.raises(
-        ValueError, match="one of sokoban, think, tiny or the path of a text file, got 'thinking'"
+        ValueError,
+        match="one of react, reflect, reflexion, sokoban, think, tiny or the path of a text file, got 'thinking'",
     ):
         PromptTemplate.load("thinking")
 
 
 def test_shipped_templates() -> None:
-    assert template_names() == ["sokoban", "think", "tiny"]
+    assert template_names() == ["react", "reflect", "reflexion", "sokoban", "think", "tiny"]
     assert filled(PromptTemplate.load("tiny")) == ["an attic"]
     assert not PromptTemplate.load("tiny").think
     for name in ("think", "sokoban"):
@@ -131,8 +133,37 @@ def test_shipped_templates() -> None:
             assert "{" not in text
 
 
+TRIED = [Turn("a hall", "go north", "the door is north"), Turn("a cellar", "", "")]
+
+
+def test_the_templates_of_prompting_agents() -> None:
+    for name in ("react", "reflexion", "reflect"):
+        template = PromptTemplate.load(name)
+        assert template.shows_thoughts
+        assert not template.think  # models that think apart from their answer are agents, too
+        for history in ([], TRIED):
+            text = "\n".join(filled(template, history=history, reflections=["look north", "hurry"]))
+            assert "Find the key." in text
+            assert "an attic" in text
+            assert ("you thought: the door is north" in text) == bool(history)
+            assert ("you thought: (none)" in text) == bool(history)
+            assert ("- look north\n- hurry" in text) == (name != "react")
+            assert ("take key" in text) == (name != "reflect")
+            assert "{" not in text
+        if name != "react":
+            assert "(none)" in "\n".join(filled(template))
+    for name in ("react", "reflexion"):
+        example = PromptTemplate.load(name).system
+        actions = ["take coat from chair", "hang coat on hook"]
+        for answer, action in zip(
+            re.findall(r"^<think>The coat.*?</action>|^<think>Now.*?</action>", example, re.S | re.M),
+            actions,
+            strict=True,
+        ):
+            assert parse_action(answer, actions, finished=True, think=True).action == action
+
+
 def test_the_example_of_the_sokoban_template_is_right() -> None:
-    from graphwrap.agents.prompting.answers import parse_action
     from graphwrap.envs import LevelSet
     from graphwrap.envs.text import TextSokobanEnv
     from graphwrap.envs.xsb import parse_xsb

@@ -44,6 +44,21 @@ def test_log_probs_are_the_trainers_at_any_temperature(architecture, temperature
         np.testing.assert_allclose(answer.log_probs, single.detach().numpy(), atol=1e-5)
 
 
+def test_with_a_seed_each_answers_do_not_depend_on_their_places():
+    policy = make_policy()
+    prompts, _ = make_rows(policy, 12, longest=20)
+    engine, seeds = TransformersEngine(policy, max_batch=5), tuple(range(12))
+    answers = [answer.token_ids for answer in engine.generate(prompts, Sampling(1.0, 6, seeds=seeds))]
+    turned = engine.generate(prompts[::-1], Sampling(1.0, 6, seed=9, first=3, seeds=seeds[::-1]))
+    assert [answer.token_ids for answer in turned[::-1]] == answers
+    (alone_,) = engine.generate(prompts[7:8], Sampling(1.0, 6, seeds=(7,)))
+    assert alone_.token_ids == answers[7]
+    equal = engine.generate(prompts[:1] * 12, Sampling(1.0, 6, seeds=seeds))
+    assert len({answer.token_ids for answer in equal}) > 6
+    with pytest.raises(ValueError, match="a seed per prompt, 12, got 3 seeds"):
+        engine.generate(prompts, Sampling(1.0, 6, seeds=(1, 2, 3)))
+
+
 def test_tokens_are_drawn_from_the_distribution():
     policy = make_policy(spread=0.12)
     prompt, count = (5, 9, 12, 4), 6000

@@ -294,6 +294,15 @@ def test_answers_depend_on_seed_place_and_prompt_only(remote: VLLMEngine, policy
     assert len(set(same)) > 4  # members of a group differ
 
 
+def test_with_a_seed_each_answers_do_not_depend_on_their_places(remote: VLLMEngine, policy: Policy) -> None:
+    remote.update(policy)
+    prompts, seeds = make_prompts(12), tuple(range(12))
+    answers = ids(remote.generate(prompts, Sampling(1.0, 8, seeds=seeds)))
+    turned = ids(remote.generate(prompts[::-1], Sampling(1.0, 8, seed=9, first=3, seeds=seeds[::-1])))
+    assert turned[::-1] == answers
+    assert len(set(ids(remote.generate(prompts[:1] * 12, Sampling(1.0, 8, seeds=seeds))))) > 6
+
+
 def test_a_small_cache_and_a_small_batch_change_nothing(
     policy: Policy, remote: VLLMEngine, tmp_path: Path
 ) -> None:

@@ -1,0 +1,1 @@
+"""Plays an agent in a text environment and says how good it is."""

@@ -1,0 +1,1 @@
+"""ALFWorld's engine and games."""
