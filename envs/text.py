@@ -6,7 +6,8 @@ A text environment is a Gymnasium environment whose observations and actions are
   admissible.
 - ``state_key``: what two observations of the same state have in common, hashable. Without it the observation is the
   state; give it where the observation has feedback or a clock in it.
-- ``task``: str, from reset; shown in the prompt.
+- ``task``: str, from reset: which task this is. Prompts show it, unless there is
+- ``task_description``: str, from reset: the same for people and prompts.
 - ``task_type``: str, from reset; success is logged by it.
 - ``is_success``: bool, with an episode's last step. Without it an episode that terminated with a positive return
   succeeded.
@@ -112,6 +113,15 @@ class TextSokobanEnv(gym.Env[str, str]):
         return moves or list(_ACTIONS)  # also of a player who is shut in
 
 
+def task_text(info: Mapping[str, Any]) -> str:
+    """The task as prompts show it.
+
+    Args:
+        info: Of a reset.
+    """
+    return info.get("task_description", info.get("task", ""))
+
+
 def free_moves(board: str) -> list[str]:
     """The directions in which the player of a board in XSB characters is not blocked."""
     rows = board.split("\n")
@@ -212,7 +222,7 @@ def _checked_start(env: gym.Env[Any, Any], seed: int) -> tuple[str, dict[str, An
     _check_info(info, "reset")
     if "admissible_actions" in info:
         _rule(len(info["admissible_actions"]), "an action is admissible after reset", [])
-    for name in ("task", "task_type"):
+    for name in ("task", "task_description", "task_type"):
         _rule(isinstance(info.get(name, ""), str), f"info[{name!r}] is a str", info.get(name))
     return observation, dict(info)
 
@@ -246,9 +256,8 @@ def _check_info(info: Any, where: str) -> None:
 
 
 def _of_contract(info: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        name: info[name] for name in ("admissible_actions", "state_key", "task", "task_type") if name in info
-    }
+    names = ("admissible_actions", "state_key", "task", "task_description", "task_type")
+    return {name: info[name] for name in names if name in info}
 
 
 def _rule(holds: Any, rule: str, seen: Any) -> None:

@@ -14,6 +14,7 @@ from graphwrap.agents.prompting.answers import parse_action
 from graphwrap.agents.prompts import Prompter, PromptTemplate, Turn
 from graphwrap.agents.seeding import seed_of, sequence
 from graphwrap.agents.settings import Settings
+from graphwrap.envs.text import task_text
 
 STREAM = "warm start"
 BATCH = 16  # states per gradient step
@@ -50,7 +51,7 @@ def random_walks(env: Any, count: int, seed: int) -> list[State]:
     episode = 0
     while len(states) < count:
         observation, info = env.reset(seed=seed_of(seed, STREAM, 1, episode))
-        task, over = info.get("task", ""), False
+        task, over = task_text(info), False
         history: list[Turn] = []
         while not over and len(states) < count:
             admissible = tuple(info.get("admissible_actions") or ())

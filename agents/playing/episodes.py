@@ -14,6 +14,7 @@ from graphwrap.agents.distributed import World
 from graphwrap.agents.engines import Engine, Generation, Sampling
 from graphwrap.agents.prompts import Prompt, Prompter, Turn, parse_action
 from graphwrap.envs.pool import Crash, EnvPool, Reset
+from graphwrap.envs.text import task_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -203,7 +204,7 @@ class Player:
         view.see(reset.observation, reset.info)
         episode.begun = True
         episode.start = view.state
-        episode.task = reset.info.get("task", "")
+        episode.task = task_text(reset.info)
         episode.task_type = reset.info.get("task_type", "")
 
     def _prompt(self, episode: Episode, step: int) -> Prompt:

@@ -176,9 +176,9 @@ def _faults_of_pairs(settings: Settings) -> list[str]:
         tiny = model.tiny
         if model.lora.rank:
             faults.append(
-                f"model.lora.rank must be 0 for model.path=tiny, got {model.lora.rank}: a model made from nothing learns "
-                "with all its weights. To train adapters on it, give model.path the folder checkpoints/latest/model of "
-                "an earlier run"
+                f"model.lora.rank must be 0 for model.path=tiny, got {model.lora.rank}: a model made from nothing "
+                "learns with all its weights. To train adapters on it, give model.path the folder "
+                "checkpoints/latest/model of an earlier run"
             )
         if tiny.heads > 0 and tiny.hidden % tiny.heads:
             faults.append(
