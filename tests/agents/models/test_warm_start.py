@@ -163,6 +163,8 @@ def test_answers_that_do_not_fit_are_refused_before_training():
 
 
 def test_adapters_are_refused():
-    policy, prompter, states = make(TextSokobanEnv(), "{observation}", settings_of("model.lora.rank=2"))
+    settings = settings_of()
+    settings.model.lora.rank = 2
+    policy, prompter, states = make(TextSokobanEnv(), "{observation}", settings)
     with pytest.raises(ValueError, match=r"lora\.rank=0"):
         warm_start(policy, prompter, states, epochs=1, learning_rate=1e-2, max_tokens=4)
