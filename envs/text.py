@@ -9,6 +9,7 @@ A text environment is a Gymnasium environment whose observations and actions are
 - ``task``: str, from reset: which task this is. Prompts show it, unless there is
 - ``task_description``: str, from reset: the same for people and prompts.
 - ``task_type``: str, from reset; success is logged by it.
+- ``walkthrough``: list of str, from reset: admissible actions that lead to success; for a warm start that wants some.
 - ``is_success``: bool, with an episode's last step. Without it an episode that terminated with a positive return
   succeeded.
 

@@ -1,8 +1,11 @@
-"""A short supervised phase on random actions: afterwards the format of answers is right, and skill is not there."""
+"""A short supervised phase on random actions: afterwards the format of answers is right, and skill is not there.
+
+Where random actions never succeed, some walkthroughs among them make the agent succeed now and then.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,18 +36,21 @@ class State:
     history: tuple[Turn, ...]  # of all of them, oldest first
     observation: str
     admissible: tuple[str, ...]
+    taught: str = ""  # the one action to answer with; empty: any admissible one
 
 
-def random_walks(env: Any, count: int, seed: int) -> list[State]:
-    """States of episodes played with uniformly random admissible actions.
+def random_walks(env: Any, count: int, seed: int, guided: float = 0.0) -> list[State]:
+    """States of episodes played with uniformly random admissible actions, or along walkthroughs.
 
     Args:
         env: a text environment with admissible actions.
         count: states.
         seed: of the tasks and the actions.
+        guided: share of the episodes that follow info["walkthrough"] of their reset, a list of admissible actions; in
+            them, `State.taught` is what it does.
 
     Raises:
-        ValueError: the environment names no admissible actions.
+        ValueError: the environment names no admissible actions, or no walkthrough that can be followed.
     """
     rng = np.random.default_rng(sequence(seed, STREAM, 0))
     states: list[State] = []
@@ -52,6 +58,7 @@ def random_walks(env: Any, count: int, seed: int) -> list[State]:
     while len(states) < count:
         observation, info = env.reset(seed=seed_of(seed, STREAM, 1, episode))
         task, over = task_text(info), False
+        plan = _walkthrough(info) if guided and rng.random() < guided else None
         history: list[Turn] = []
         while not over and len(states) < count:
             admissible = tuple(info.get("admissible_actions") or ())
@@ -60,13 +67,31 @@ def random_walks(env: Any, count: int, seed: int) -> list[State]:
                     "a warm start answers with admissible actions, and info['admissible_actions'] of the environment "
                     f"has none at step {len(history)}: add them, or train a model that knows the format"
                 )
-            states.append(State(task, len(history), tuple(history), observation, admissible))
-            action = admissible[rng.integers(len(admissible))]
+            if plan is None:
+                taught, action = "", admissible[rng.integers(len(admissible))]
+            else:
+                taught = action = plan[len(history)] if len(history) < len(plan) else "(nothing more)"
+                if action not in admissible:
+                    raise ValueError(
+                        f"info['walkthrough'] leads to the end by admissible actions, got {plan!r}, of which number "
+                        f"{len(history)} is not among {admissible!r}"
+                    )
+            states.append(State(task, len(history), tuple(history), observation, admissible, taught))
             history.append(Turn(observation, action))
             observation, _, terminated, truncated, info = env.step(action)
             over = terminated or truncated
         episode += 1
     return states
+
+
+def _walkthrough(info: Mapping[str, Any]) -> list[str]:
+    plan = info.get("walkthrough")
+    if not plan:
+        raise ValueError(
+            "model.tiny.warm_start_guided needs info['walkthrough'] from reset, a list of actions that leads to "
+            f"success, got {plan!r}: let the environment give one, or set it to 0"
+        )
+    return list(plan)
 
 
 def prompts_of(prompter: Prompter, states: Iterable[State]) -> list[tuple[int, ...]]:
@@ -120,7 +145,8 @@ def warm_start(
     seed: int = 0,
     report: Callable[[int, float], None] | None = None,
 ) -> list[float]:
-    """Train the policy to answer each state with up to four admissible actions, drawn uniformly in every epoch.
+    """Train the policy to answer each state with what is taught there, or else with up to four admissible actions,
+    drawn uniformly in every epoch.
 
     Args:
         policy: whose full weights are trained, by AdamW with a rate that falls to 0; its reference, if it has one,
@@ -196,7 +222,7 @@ def tiny_policy(
     """
     tiny = settings.model.tiny
     template = PromptTemplate.load(settings.prompt.template)
-    states = random_walks(env, tiny.warm_start_rows, settings.seed)
+    states = random_walks(env, tiny.warm_start_rows, settings.seed, tiny.warm_start_guided)
     policy = Policy.load(
         settings.model,
         critic=critic,
@@ -218,7 +244,7 @@ def tiny_policy(
 
 
 class _Answers:
-    """Token ids of random admissible actions' answers, each checked once."""
+    """Token ids of the answers to a state, each checked once."""
 
     def __init__(self, policy: Policy, prompter: Prompter, max_tokens: int):
         self._policy = policy
@@ -227,9 +253,9 @@ class _Answers:
         self._known: dict[tuple[str, tuple[str, ...]], tuple[int, ...]] = {}
 
     def __call__(self, state: State, rng: np.random.Generator) -> list[tuple[int, ...]]:
-        number = len(state.admissible)
-        drawn = rng.choice(number, min(number, ANSWERS), replace=False)
-        keys = [(state.admissible[place], state.admissible) for place in drawn]
+        actions = (state.taught,) if state.taught else state.admissible
+        drawn = rng.choice(len(actions), min(len(actions), ANSWERS), replace=False)
+        keys = [(actions[place], state.admissible) for place in drawn]
         for key in keys:
             if key not in self._known:
                 self._known[key] = self._encode(*key)

@@ -69,6 +69,7 @@ RULES = {
     "model.tiny.intermediate": _at_least(1),
     "model.tiny.max_length": _at_least(2),
     "model.tiny.warm_start_rows": _at_least(1),
+    "model.tiny.warm_start_guided": SHARE,
     "model.tiny.warm_start_epochs": _at_least(0),
     "model.tiny.warm_start_learning_rate": POSITIVE,
     "model.lora.rank": _at_least(0),

@@ -180,7 +180,8 @@ def _texts(settings: Settings) -> list[str]:
 
     template = PromptTemplate.load(settings.prompt.template)
     with closing(env_maker(settings.env)()) as env:
-        states = random_walks(env, settings.model.tiny.warm_start_rows, settings.seed)
+        tiny = settings.model.tiny
+        states = random_walks(env, tiny.warm_start_rows, settings.seed, tiny.warm_start_guided)
     return list(vocabulary(states, template, settings.prompt.history))
 
 

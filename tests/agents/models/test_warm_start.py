@@ -52,6 +52,59 @@ def test_walks_are_episodes_of_admissible_actions():
     assert sum(state.step == 0 for state in states) > 5
 
 
+class _Guided(KeyAndDoorEnv):
+    def reset(self, **kwargs):
+        observation, info = super().reset(**kwargs)
+        way = ["go left"] * (self.key - 1) if self.key else ["go right"]
+        return observation, {**info, "walkthrough": ["go right"] * self.key + ["take key", *way, "open door"]}
+
+
+class _Lost(_Guided):
+    def reset(self, **kwargs):
+        observation, info = super().reset(**kwargs)
+        return observation, {**info, "walkthrough": info["walkthrough"][:-1]}
+
+
+def test_guided_walks_follow_the_walkthrough():
+    walks = []
+    for state in random_walks(_Guided(), 400, seed=1, guided=0.5):
+        if not state.step:
+            walks.append([])
+        walks[-1].append(state)
+    guided = [walk for walk in walks[:-1] if walk[0].taught]
+    assert 0.3 < len(guided) / len(walks) < 0.7
+    for walk in walks[:-1]:
+        assert len({bool(state.taught) for state in walk}) == 1
+    for walk in guided:
+        assert [state.taught for state in walk[:-1]] == [turn.action for turn in walk[-1].history]
+        assert walk[-1].taught == "open door"
+    assert random_walks(_Guided(), 100, 1) == random_walks(KeyAndDoorEnv(), 100, 1)
+
+
+def test_what_is_taught_is_the_only_answer():
+    template = PromptTemplate(step="{observation}")
+    states = random_walks(_Guided(), 200, seed=3, guided=1.0)
+    settings = settings_of()
+    policy = Policy.load(settings.model, texts=vocabulary(states, template, 0))
+    prompter = Prompter(template, policy.tokenizer, settings.prompt)
+    losses = warm_start(policy, prompter, states, epochs=8, learning_rate=1e-2, max_tokens=5)
+    # "There is a key" is answered with "take key" alone; other admissible actions are not taught.
+    seen = [state for state in states if "a key" in state.observation]
+    rows = [policy.tokenizer(f"<action>{action}</action>").input_ids for action in ("take key", "go right")]
+    with torch.no_grad():
+        chances = policy.evaluate(prompts_of(prompter, seen[:1]) * 2, rows, 1.0).log_probs.sum(1).exp()
+    assert chances[0] > 0.8
+    assert chances[1] < 0.1
+    assert losses[-1] < losses[0]
+
+
+def test_a_walkthrough_that_is_missing_or_leads_nowhere_is_refused():
+    with pytest.raises(ValueError, match=r"needs info\['walkthrough'\] from reset"):
+        random_walks(KeyAndDoorEnv(), 10, 0, guided=1.0)
+    with pytest.raises(ValueError, match="leads to the end by admissible actions"):
+        random_walks(_Lost(), 30, 0, guided=1.0)
+
+
 def test_walks_follow_the_seed():
     assert random_walks(TextSokobanEnv(), 60, 1) == random_walks(TextSokobanEnv(), 60, 1)
     assert random_walks(TextSokobanEnv(), 60, 1) != random_walks(TextSokobanEnv(), 60, 2)
