@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count as count_up
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,8 @@ from graphwrap.agents.prompting.answers import parse_action
 from graphwrap.agents.prompts import Prompter, PromptTemplate, Turn
 from graphwrap.agents.seeding import seed_of, sequence
 from graphwrap.agents.settings import Settings
+from graphwrap.envs.hosts import MakeEnv
+from graphwrap.envs.pool import Crash, EnvPool
 from graphwrap.envs.text import task_text
 
 STREAM = "warm start"
@@ -25,6 +28,7 @@ ANSWERS = (
     4  # to a state, at most: different actions, so that the distribution that is learnt is even per state
 )
 MAX_GRAD_NORM = 1.0
+_CRASHES = 10  # one after the other
 
 
 @dataclass(frozen=True)
@@ -39,11 +43,11 @@ class State:
     taught: str = ""  # the one action to answer with; empty: any admissible one
 
 
-def random_walks(env: Any, count: int, seed: int, guided: float = 0.0) -> list[State]:
+def random_walks(make_env: MakeEnv, count: int, seed: int, guided: float = 0.0) -> list[State]:
     """States of episodes played with uniformly random admissible actions, or along walkthroughs.
 
     Args:
-        env: a text environment with admissible actions.
+        make_env: makes a text environment with admissible actions; it is made anew where it crashes.
         count: states.
         seed: of the tasks and the actions.
         guided: share of the episodes that follow info["walkthrough"] of their reset, a list of admissible actions; in
@@ -51,37 +55,60 @@ def random_walks(env: Any, count: int, seed: int, guided: float = 0.0) -> list[S
 
     Raises:
         ValueError: the environment names no admissible actions, or no walkthrough that can be followed.
+        RuntimeError: it cannot be made, or crashes in one episode after the other.
     """
     rng = np.random.default_rng(sequence(seed, STREAM, 0))
     states: list[State] = []
-    episode = 0
-    while len(states) < count:
-        observation, info = env.reset(seed=seed_of(seed, STREAM, 1, episode))
-        task, over = task_text(info), False
-        plan = _walkthrough(info) if guided and rng.random() < guided else None
-        history: list[Turn] = []
-        while not over and len(states) < count:
-            admissible = tuple(info.get("admissible_actions") or ())
-            if not admissible:
-                raise ValueError(
-                    "a warm start answers with admissible actions, and info['admissible_actions'] of the environment "
-                    f"has none at step {len(history)}: add them, or train a model that knows the format"
+    crashes = 0
+    with EnvPool(make_env, 1) as pool:
+        for episode in count_up():
+            walked, crash = _walk(pool, seed_of(seed, STREAM, 1, episode), count - len(states), rng, guided)
+            states += walked
+            if len(states) == count:
+                return states
+            crashes = crashes + 1 if crash else 0
+            if crashes == _CRASHES:
+                raise RuntimeError(
+                    f"the environment crashed in {crashes} episodes of the warm start: {crash}"
                 )
-            if plan is None:
-                taught, action = "", admissible[rng.integers(len(admissible))]
-            else:
-                taught = action = plan[len(history)] if len(history) < len(plan) else "(nothing more)"
-                if action not in admissible:
-                    raise ValueError(
-                        f"info['walkthrough'] leads to the end by admissible actions, got {plan!r}, of which number "
-                        f"{len(history)} is not among {admissible!r}"
-                    )
-            states.append(State(task, len(history), tuple(history), observation, admissible, taught))
-            history.append(Turn(observation, action))
-            observation, _, terminated, truncated, info = env.step(action)
-            over = terminated or truncated
-        episode += 1
-    return states
+    raise AssertionError
+
+
+def _walk(
+    pool: EnvPool, seed: int, count: int, rng: np.random.Generator, guided: float
+) -> tuple[list[State], str]:
+    """At most `count` states of an episode, and the error that broke it off or ""."""
+    states: list[State] = []
+    (seen,) = pool.reset([0], [seed])
+    if isinstance(seen, Crash):
+        return states, seen.error
+    observation, info = seen.observation, seen.info
+    task, over = task_text(info), False
+    plan = _walkthrough(info) if guided and rng.random() < guided else None
+    history: list[Turn] = []
+    while not over and len(states) < count:
+        admissible = tuple(info.get("admissible_actions") or ())
+        if not admissible:
+            raise ValueError(
+                "a warm start answers with admissible actions, and info['admissible_actions'] of the environment "
+                f"has none at step {len(history)}: add them, or train a model that knows the format"
+            )
+        if plan is None:
+            taught, action = "", admissible[rng.integers(len(admissible))]
+        else:
+            taught = action = plan[len(history)] if len(history) < len(plan) else "(nothing more)"
+            if action not in admissible:
+                raise ValueError(
+                    f"info['walkthrough'] leads to the end by admissible actions, got {plan!r}, of which number "
+                    f"{len(history)} is not among {admissible!r}"
+                )
+        states.append(State(task, len(history), tuple(history), observation, admissible, taught))
+        history.append(Turn(observation, action))
+        (step,) = pool.step([0], [action])
+        if isinstance(step, Crash):
+            return states, step.error
+        observation, info, over = step.observation, step.info, step.ended
+    return states, ""
 
 
 def _walkthrough(info: Mapping[str, Any]) -> list[str]:
@@ -202,7 +229,7 @@ def warm_start(
 
 def tiny_policy(
     settings: Settings,
-    env: Any,
+    make_env: MakeEnv,
     *,
     critic: bool = False,
     reference: bool = False,
@@ -212,17 +239,18 @@ def tiny_policy(
 
     Args:
         settings: of the run; model.path is "tiny".
-        env: a text environment of the training tasks; left open.
+        make_env: makes a text environment of the training tasks.
         critic: with a value head.
         reference: keep the warm-started weights for `Policy.reference`.
         report: called after each epoch with its number and mean loss.
 
     Raises:
-        ValueError: as `warm_start`.
+        ValueError: as `random_walks` and `warm_start`.
+        RuntimeError: as `random_walks`.
     """
     tiny = settings.model.tiny
     template = PromptTemplate.load(settings.prompt.template)
-    states = random_walks(env, tiny.warm_start_rows, settings.seed, tiny.warm_start_guided)
+    states = random_walks(make_env, tiny.warm_start_rows, settings.seed, tiny.warm_start_guided)
     policy = Policy.load(
         settings.model,
         critic=critic,

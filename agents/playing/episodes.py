@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Hashable, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from graphwrap.agents.engines import Engine, Generation, Sampling
 from graphwrap.agents.prompts import Prompt, Prompter, Turn, parse_action
 from graphwrap.envs.pool import Crash, EnvPool, Reset
 from graphwrap.envs.text import task_text
+from graphwrap.recording.reading import SUCCESS_KEYS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,7 +45,7 @@ class EpisodeStep:
 
 @dataclass(eq=False)
 class Episode:
-    """One episode. It is finished, or it was broken off because its environment crashed."""
+    """One episode. It is finished, or it was broken off because its environment crashed or its prompt is too long."""
 
     env: int  # the environment's number in the pool
     group: int
@@ -132,7 +134,6 @@ class Player:
         """Reset the first environments of the pool, one per seed.
 
         Raises:
-            RuntimeError: Every one of them crashed; the first error is quoted.
             ValueError: There are more seeds than environments.
         """
         if len(seeds) > self.pool.num_envs:
@@ -150,7 +151,6 @@ class Player:
                 episode.crash = reset.error
             else:
                 self._enter(episode, reset)
-        self._check(episodes, "every environment crashed in reset()")
         return episodes
 
     def finish(
@@ -166,30 +166,45 @@ class Player:
             sampling: A function of the step's number.
             progress: Is told about every step.
 
-        Raises:
-            RuntimeError: Every environment has crashed; the first error is quoted.
+        Warns:
+            UserWarning: A prompt is too long; its episode is broken off as if the environment had crashed.
         """
         t = 0
         active = [episode for episode in episodes if episode.begun]
         while any(running := self.world.gather(len(active))):
             if active:
                 first = sum(running[: self.world.rank])
-                prompts = [self._prompt(episode, t) for episode in active]
-                with self._timed("engine"):
-                    answers = self.engine.generate(
-                        [prompt.token_ids for prompt in prompts], replace(sampling(t), first=first)
-                    )
-                active = self._step(active, prompts, answers)
+                active = self._advance(active, replace(sampling(t), first=first))
             t += 1
             if progress is not None:
                 progress(t, len(episodes) - len(active), len(episodes))
-        self._check(episodes, "every environment crashed")
 
-    def _check(self, episodes: Sequence[Episode], told: str) -> None:
-        """RuntimeError if all episodes of all processes were broken off."""
+    def check(self, episodes: Sequence[Episode]) -> None:
+        """See that not all episodes of all processes were broken off; to be called by all.
+
+        Raises:
+            RuntimeError: They were; the first error is quoted.
+        """
         crashes = [crash for part in self.world.gather([one.crash for one in episodes]) for crash in part]
         if crashes and all(crashes):
-            raise RuntimeError(f"{told}; the first one says: {crashes[0]}")
+            raise RuntimeError(f"every environment crashed; the first one says: {crashes[0]}")
+
+    def _advance(self, active: Sequence[Episode], sampling: Sampling) -> list[Episode]:
+        """Make one step in each of some running episodes. Returns those that still run."""
+        episodes: list[Episode] = []
+        prompts: list[Prompt] = []
+        for episode in active:
+            try:
+                prompts.append(self._prompt(episode))
+                episodes.append(episode)
+            except ValueError as error:
+                episode.crash = str(error)
+                warnings.warn(f"an episode is broken off: {error}", UserWarning, stacklevel=3)
+        if not episodes:
+            return []
+        with self._timed("engine"):
+            answers = self.engine.generate([prompt.token_ids for prompt in prompts], sampling)
+        return self._step(episodes, prompts, answers)
 
     @contextmanager
     def _timed(self, phase: str) -> Iterator[None]:
@@ -207,14 +222,19 @@ class Player:
         episode.task = task_text(reset.info)
         episode.task_type = reset.info.get("task_type", "")
 
-    def _prompt(self, episode: Episode, step: int) -> Prompt:
-        """The prompt of the episode's view; members of a group are often in the same place."""
+    def _prompt(self, episode: Episode) -> Prompt:
+        """The prompt of the episode's view; members of a group are often in the same place.
+
+        Raises:
+            ValueError: It is too long.
+        """
         with self._timed("prompt"):
             view = self._views[episode.env]
             history = (
                 tuple(view.turns[-self.prompter.settings.history :]) if self.prompter.settings.history else ()
             )
             admissible = None if view.admissible is None else tuple(view.admissible)
+            step = len(episode.steps)
             key = (episode.task, step, history, view.observation, admissible)
             if key not in self._prompts:
                 self._prompts[key] = self.prompter.encode(
@@ -232,7 +252,9 @@ class Player:
             self._texts[ids] = self.prompter.decode(ids)
         return self._texts[ids]
 
-    def _step(self, active: list[Episode], prompts: list[Prompt], answers: list[Generation]) -> list[Episode]:
+    def _step(
+        self, active: Sequence[Episode], prompts: list[Prompt], answers: list[Generation]
+    ) -> list[Episode]:
         """Do what the answers say. Returns the episodes that still run."""
         with self._timed("prompt"):
             texts = [self._text(answer) for answer in answers]
@@ -279,11 +301,10 @@ class Player:
             if not (result.terminated or result.truncated):
                 running.append(episode)
                 continue
-            success = result.info.get("is_success")
-            if success is None:
-                success = result.terminated and episode.env_return > 0
-            episode.success = bool(success)
+            told = [result.info[name] for name in SUCCESS_KEYS if result.info.get(name) is not None]
+            episode.success = bool(told[0] if told else result.terminated and episode.env_return > 0)
             episode.task_type = episode.task_type or result.info.get("task_type", "")
             if self.last_prompts and result.truncated and not result.terminated:
-                episode.last_prompt = self._prompt(episode, len(episode.steps)).token_ids
+                with suppress(ValueError):  # too long a prompt has no value
+                    episode.last_prompt = self._prompt(episode).token_ids
         return running

@@ -136,7 +136,7 @@ def test_settings_that_decide_the_curve(tmp_path):
     checkpoints = Checkpoints(tmp_path)
     save(checkpoints, 1)
     there = checkpoints.latest
-    assert changed_settings(there, small_settings()) == []
+    assert changed_settings(there.settings, small_settings()) == []
     free = (
         "save_every=3",
         "updates=90",
@@ -145,15 +145,17 @@ def test_settings_that_decide_the_curve(tmp_path):
         "validation.every=2",
         "env.processes=1",
     )
-    assert changed_settings(there, small_settings(*free)) == []
-    told = changed_settings(there, small_settings("seed=4", "credit.name=grpo", "ppo.learning_rate=1e-3"))
+    assert changed_settings(there.settings, small_settings(*free)) == []
+    told = changed_settings(
+        there.settings, small_settings("seed=4", "credit.name=grpo", "ppo.learning_rate=1e-3")
+    )
     assert told == [
         "credit.name: 'graphgpo' there, 'grpo' asked for",
         "credit.parameters: {'omega': 0.8} there, {} asked for",
         "ppo.learning_rate: 0.0003 there, 0.001 asked for",
         "seed: 0 there, 4 asked for",
     ]
-    assert changed_settings(there, small_settings("updates=90", "ppo.schedule=linear")) == [
+    assert changed_settings(there.settings, small_settings("updates=90", "ppo.schedule=linear")) == [
         "ppo.schedule: 'constant' there, 'linear' asked for",
         f"updates: {there.settings['updates']} there, 90 asked for",
     ]
