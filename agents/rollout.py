@@ -168,6 +168,9 @@ class Rollout:
 
         Returns:
             The episodes, and the same numbers as in `collect` over them.
+
+        Raises:
+            RuntimeError: Every environment crashed.
         """
         player, settings = self.held_out, self.settings
         player.seconds = dict.fromkeys(player.seconds, 0.0)
@@ -186,6 +189,7 @@ class Rollout:
 
             player.finish(episodes, sampling, progress)
             played += self._together(episodes)
+        player.check(played)
         metrics = statistics(played, 1)
         metrics.update({f"seconds/{phase}": value for phase, value in player.seconds.items()})
         return played, metrics
@@ -198,6 +202,7 @@ class Rollout:
         episodes = self.player.begin(
             [seeds[group] for group in groups], (groups + attempt * settings.tasks).tolist()
         )
+        self.player.check(episodes)
         _recorder(
             episodes, self.method, settings.group_size
         )  # members that start apart are found before they play
@@ -208,6 +213,7 @@ class Rollout:
             )
 
         self.player.finish(episodes, sampling, progress)
+        self.player.check(episodes)
         return self._together(episodes)
 
     def _together(self, episodes: list[Episode]) -> list[Episode]:

@@ -31,6 +31,7 @@ class TinySettings:
     intermediate: int = 512
     max_length: int = 128  # positions
     warm_start_rows: int = 1024  # states of random walks, each answered with random admissible actions
+    warm_start_guided: float = 0.0  # share of the walks that follow info["walkthrough"] instead
     warm_start_epochs: int = 2
     warm_start_learning_rate: float = 3e-3
 

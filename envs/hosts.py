@@ -18,6 +18,8 @@ from typing import Any
 
 import gymnasium as gym
 
+from graphwrap.data.codec import encode
+
 MakeEnv = Callable[[], gym.Env[Any, Any]]
 
 
@@ -125,7 +127,23 @@ def _text(observation: Any) -> str:
 def _checked_info(info: Any) -> dict[str, Any]:
     if not isinstance(info, Mapping):
         raise TypeError(f"an info is a dict, got {info!r}")
+    for name in ("task", "task_description", "task_type"):
+        if not isinstance(info.get(name, ""), str):
+            raise TypeError(f"info[{name!r}] of a text environment is a str, got {info[name]!r}")
+    actions = info.get("admissible_actions")
+    if actions is not None and not (
+        isinstance(actions, (list, tuple)) and all(isinstance(action, str) for action in actions)
+    ):
+        raise TypeError(f"info['admissible_actions'] is a list of str, got {actions!r}")
+    if "state_key" in info:
+        check_state_key(info["state_key"])
     return dict(info)  # the environment may go on with its own
+
+
+def check_state_key(key: Any) -> None:
+    """Raises TypeError if `key` is no state of a text environment: hashable, and a label that can be saved."""
+    hash(key)
+    encode(key)
 
 
 def serve(connection: Connection, make_env: MakeEnv, count: int, make_now: bool) -> None:

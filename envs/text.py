@@ -4,15 +4,17 @@ A text environment is a Gymnasium environment whose observations and actions are
 
 - ``admissible_actions``: list of str, after every reset and step except an episode's last. Without it any action is
   admissible.
-- ``state_key``: what two observations of the same state have in common, hashable. Without it the observation is the
-  state; give it where the observation has feedback or a clock in it.
-- ``task``: str, from reset; shown in the prompt, where there is no ``task_description``.
-- ``task_description``: str, from reset; what to do, where ``task`` is a name that tells too much or nothing.
+- ``state_key``: what two observations of the same state have in common: a str, a number, bytes or a tuple of such.
+  Without it the observation is the state; give it where the observation has feedback or a clock in it.
+- ``task``: str, from reset: which task this is. Prompts show it, unless there is
+- ``task_description``: str, from reset: the same for people and prompts.
 - ``task_type``: str, from reset; success is logged by it.
-- ``is_success``: bool, with an episode's last step. Without it an episode that terminated with a positive return
-  succeeded.
+- ``walkthrough``: list of str, from reset: admissible actions that lead to success; for a warm start that wants some.
+- ``is_success`` (or ``success``, or ``won``): bool, with an episode's last step. Without it an episode that terminated
+  with a positive return succeeded.
 
-``step`` takes every str: an unknown action changes nothing, and is a step.
+``step`` takes every str: an unknown action changes nothing, and is a step. Every episode ends, if need be by a time
+limit.
 """
 
 from __future__ import annotations
@@ -27,10 +29,11 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
-from graphwrap.data.keys import state_key
+from graphwrap.envs.hosts import check_state_key
 from graphwrap.envs.levels import LevelSource
 from graphwrap.envs.rules import RENDER_MODES
 from graphwrap.envs.sokoban import SokobanEnv
+from graphwrap.recording.reading import SUCCESS_KEYS
 
 _ACTIONS = {"up": 1, "down": 2, "left": 3, "right": 4}  # SokobanEnv(actions="all"), whose 0 does nothing
 _OFFSETS = {"up": (-1, 0), "down": (1, 0), "left": (0, -1), "right": (0, 1)}
@@ -113,6 +116,15 @@ class TextSokobanEnv(gym.Env[str, str]):
         return moves or list(_ACTIONS)  # also of a player who is shut in
 
 
+def task_text(info: Mapping[str, Any]) -> str:
+    """The task as prompts show it.
+
+    Args:
+        info: Of a reset.
+    """
+    return info.get("task_description", info.get("task", ""))
+
+
 def free_moves(board: str) -> list[str]:
     """The directions in which the player of a board in XSB characters is not blocked."""
     rows = board.split("\n")
@@ -124,11 +136,6 @@ def free_moves(board: str) -> list[str]:
         if beyond in " .":
             found.append(name)
     return found
-
-
-def shown_task(info: Mapping[str, Any]) -> str:
-    """What prompts tell of the task, by the info of a reset."""
-    return str(info.get("task_description", info.get("task", "")))
 
 
 def check_text_env(env: gym.Env[Any, Any], seed: int = 0, episodes: int = 3) -> None:
@@ -186,12 +193,12 @@ def _check_episode(
                 (before, after),
             )
         if terminated or truncated:
-            success = news.get("is_success", False)
-            _rule(
-                isinstance(success, (bool, np.bool_)),
-                "info['is_success'] of an episode's last step is a bool",
-                success,
-            )
+            for name in SUCCESS_KEYS:
+                _rule(
+                    isinstance(news.get(name, False), (bool, np.bool_)),
+                    f"info[{name!r}] of an episode's last step is a bool",
+                    news.get(name),
+                )
             return
         for name in ("admissible_actions", "state_key"):
             _rule(
@@ -245,10 +252,11 @@ def _check_info(info: Any, where: str) -> None:
     if "state_key" in info:
         key = info["state_key"]
         try:
-            hash(key)
-            state_key(key)
+            check_state_key(key)
         except TypeError as error:
-            raise ValueError(f"info['state_key'] of {where} is hashable, got {key!r}: {error}") from error
+            raise ValueError(
+                f"info['state_key'] of {where} is a str, a number, bytes or a tuple of such, got {key!r}: {error}"
+            ) from error
 
 
 def _of_contract(info: Mapping[str, Any]) -> dict[str, Any]:

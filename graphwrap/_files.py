@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import re
 import shutil
 import uuid
 from collections.abc import Iterator
@@ -55,6 +57,18 @@ def whole_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
         raise
 
 
+@contextmanager
+def system_errors() -> Iterator[None]:
+    """Raise what libraries make of the system's errors, such as of a full disk, as the OSError that it was."""
+    try:
+        yield
+    except Exception as error:
+        number = _errno_of(error)
+        if number is None or isinstance(error, OSError):
+            raise
+        raise OSError(number, os.strerror(number)) from error
+
+
 def remove_folder(path: str | os.PathLike[str]) -> None:
     """Remove a folder so that nothing half-removed is ever at `path`."""
     target = Path(path)
@@ -72,3 +86,17 @@ def _flush(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def _errno_of(error: BaseException | None) -> int | None:
+    """The system's error number, which libraries put into texts of their own; None if it is no error of the system."""
+    while error is not None:
+        if isinstance(error, OSError) and error.errno is not None:
+            return error.errno
+        told = re.search(r"os error (\d+)", str(error))  # safetensors
+        if told:
+            return int(told.group(1))
+        if "PytorchStreamWriter failed" in str(error):  # torch, which does not say why
+            return errno.ENOSPC
+        error = error.__cause__ or error.__context__
+    return None

@@ -11,7 +11,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -209,8 +209,7 @@ def write_model(settings: Settings, shape: Shape) -> int:
     from graphwrap.envs.pool import env_maker
 
     logging.disable_progress_bar()
-    with closing(env_maker(settings.env)()) as env:
-        states = random_walks(env, 256, settings.seed)
+    states = random_walks(env_maker(settings.env), 256, settings.seed)
     template = PromptTemplate.load(settings.prompt.template)
     tokenizer = build_tokenizer(vocabulary(states, template, settings.prompt.history), shape.positions)
     config = config_of(shape, eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id)

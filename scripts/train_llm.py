@@ -6,6 +6,7 @@ Run as ``graphwrap train-llm`` or ``python scripts/train_llm.py``; on several GP
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from graphwrap.agents.distributed import World
     from graphwrap.agents.settings import Settings
 
+_NO_FOLDER = (errno.ENAMETOOLONG, errno.EACCES, errno.ENOTDIR)
 NEEDED = {
     "torch": "llm",
     "transformers": "llm",
@@ -140,9 +142,11 @@ def _train(
 ) -> int:
     """As `train`, in one of the processes of `world`."""
     from graphwrap.agents.runs.parts import describe
+    from graphwrap.agents.runs.run_folder import RunFolder
     from graphwrap.agents.runs.trainer import Interrupted, Trainer
 
     again = "the same command goes on from there"
+    checkpoints = RunFolder(folder).checkpoints
     try:
         trainer = Trainer(
             settings, folder, overwrite=overwrite, command=command, console=console, world=world
@@ -151,23 +155,25 @@ def _train(
             console.print(f"{name:<12} {value}", highlight=False, markup=False)
         rows = trainer.run()
     except (Interrupted, KeyboardInterrupt):
-        latest = trainer.folder.checkpoints.latest
+        latest = checkpoints.latest
         done = latest.update if latest else 0
         _say(console, f"interrupted: {done} of {settings.updates} updates are kept in {folder}, {again}")
         return 130
     except OSError as error:
         if error.errno is None:
             return _refused(error)
-        latest = trainer.folder.checkpoints.latest
+        latest = None if error.errno in _NO_FOLDER else checkpoints.latest
         kept = f"{latest.update} of {settings.updates} updates" if latest else "no update"
         told = error.strerror or str(error)
         _say(console, f"cannot write to {folder}: {told}; {kept} kept there, and once this is mended {again}")
         return 1
     except (ValueError, ImportError, RuntimeError, FloatingPointError) as error:
         return _refused(error)
+    if not rows:
+        return _refused(ValueError(f"{folder} has checkpoints and no metrics.jsonl; --overwrite begins anew"))
     last = rows[-1]
     _say(console, f"{len(rows)} updates, success {last['success_rate']:.3f} in the last one")
-    best = trainer.folder.checkpoints.best
+    best = checkpoints.best
     if best is not None:
         _say(console, f"held-out success {best.score:.3f} at best, after update {best.update}")
     for path in ("metrics.jsonl", "episodes", "checkpoints/latest/model", "checkpoints/best/model"):

@@ -13,9 +13,17 @@ TINY = "tiny"
 
 
 def choose_device(name: str) -> torch.device:
-    """The device by name; "auto": a GPU where there is one."""
+    """The device by name; "auto": a GPU where there is one.
+
+    Raises:
+        ValueError: a GPU that is not there.
+    """
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
+    if name.startswith("cuda") and not torch.cuda.is_available():
+        raise ValueError(
+            f"model.device must be a device that is there, got {name!r}, and PyTorch sees no GPU: take cpu or auto"
+        )
     return torch.device(name)
 
 

@@ -1,9 +1,13 @@
-"""A short supervised phase on random actions: afterwards the format of answers is right, and skill is not there."""
+"""A short supervised phase on random actions: afterwards the format of answers is right, and skill is not there.
+
+Where random actions never succeed, some walkthroughs among them make the agent succeed now and then.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count as count_up
 from typing import Any
 
 import numpy as np
@@ -14,7 +18,9 @@ from graphwrap.agents.prompting.answers import parse_action
 from graphwrap.agents.prompts import Prompter, PromptTemplate, Turn
 from graphwrap.agents.seeding import seed_of, sequence
 from graphwrap.agents.settings import Settings
-from graphwrap.envs.text import shown_task
+from graphwrap.envs.hosts import MakeEnv
+from graphwrap.envs.pool import Crash, EnvPool
+from graphwrap.envs.text import task_text
 
 STREAM = "warm start"
 BATCH = 16  # states per gradient step
@@ -22,6 +28,7 @@ ANSWERS = (
     4  # to a state, at most: different actions, so that the distribution that is learnt is even per state
 )
 MAX_GRAD_NORM = 1.0
+_CRASHES = 10  # one after the other
 
 
 @dataclass(frozen=True)
@@ -33,40 +40,85 @@ class State:
     history: tuple[Turn, ...]  # of all of them, oldest first
     observation: str
     admissible: tuple[str, ...]
+    taught: str = ""  # the one action to answer with; empty: any admissible one
 
 
-def random_walks(env: Any, count: int, seed: int) -> list[State]:
-    """States of episodes played with uniformly random admissible actions.
+def random_walks(make_env: MakeEnv, count: int, seed: int, guided: float = 0.0) -> list[State]:
+    """States of episodes played with uniformly random admissible actions, or along walkthroughs.
 
     Args:
-        env: a text environment with admissible actions.
+        make_env: makes a text environment with admissible actions; it is made anew where it crashes.
         count: states.
         seed: of the tasks and the actions.
+        guided: share of the episodes that follow info["walkthrough"] of their reset, a list of admissible actions; in
+            them, `State.taught` is what it does.
 
     Raises:
-        ValueError: the environment names no admissible actions.
+        ValueError: the environment names no admissible actions, or no walkthrough that can be followed.
+        RuntimeError: it cannot be made, or crashes in one episode after the other.
     """
     rng = np.random.default_rng(sequence(seed, STREAM, 0))
     states: list[State] = []
-    episode = 0
-    while len(states) < count:
-        observation, info = env.reset(seed=seed_of(seed, STREAM, 1, episode))
-        task, over = shown_task(info), False
-        history: list[Turn] = []
-        while not over and len(states) < count:
-            admissible = tuple(info.get("admissible_actions") or ())
-            if not admissible:
-                raise ValueError(
-                    "a warm start answers with admissible actions, and info['admissible_actions'] of the environment "
-                    f"has none at step {len(history)}: add them, or train a model that knows the format"
+    crashes = 0
+    with EnvPool(make_env, 1) as pool:
+        for episode in count_up():
+            walked, crash = _walk(pool, seed_of(seed, STREAM, 1, episode), count - len(states), rng, guided)
+            states += walked
+            if len(states) == count:
+                return states
+            crashes = crashes + 1 if crash else 0
+            if crashes == _CRASHES:
+                raise RuntimeError(
+                    f"the environment crashed in {crashes} episodes of the warm start: {crash}"
                 )
-            states.append(State(task, len(history), tuple(history), observation, admissible))
-            action = admissible[rng.integers(len(admissible))]
-            history.append(Turn(observation, action))
-            observation, _, terminated, truncated, info = env.step(action)
-            over = terminated or truncated
-        episode += 1
-    return states
+    raise AssertionError
+
+
+def _walk(
+    pool: EnvPool, seed: int, count: int, rng: np.random.Generator, guided: float
+) -> tuple[list[State], str]:
+    """At most `count` states of an episode, and the error that broke it off or ""."""
+    states: list[State] = []
+    (seen,) = pool.reset([0], [seed])
+    if isinstance(seen, Crash):
+        return states, seen.error
+    observation, info = seen.observation, seen.info
+    task, over = task_text(info), False
+    plan = _walkthrough(info) if guided and rng.random() < guided else None
+    history: list[Turn] = []
+    while not over and len(states) < count:
+        admissible = tuple(info.get("admissible_actions") or ())
+        if not admissible:
+            raise ValueError(
+                "a warm start answers with admissible actions, and info['admissible_actions'] of the environment "
+                f"has none at step {len(history)}: add them, or train a model that knows the format"
+            )
+        if plan is None:
+            taught, action = "", admissible[rng.integers(len(admissible))]
+        else:
+            taught = action = plan[len(history)] if len(history) < len(plan) else "(nothing more)"
+            if action not in admissible:
+                raise ValueError(
+                    f"info['walkthrough'] leads to the end by admissible actions, got {plan!r}, of which number "
+                    f"{len(history)} is not among {admissible!r}"
+                )
+        states.append(State(task, len(history), tuple(history), observation, admissible, taught))
+        history.append(Turn(observation, action))
+        (step,) = pool.step([0], [action])
+        if isinstance(step, Crash):
+            return states, step.error
+        observation, info, over = step.observation, step.info, step.ended
+    return states, ""
+
+
+def _walkthrough(info: Mapping[str, Any]) -> list[str]:
+    plan = info.get("walkthrough")
+    if not plan:
+        raise ValueError(
+            "model.tiny.warm_start_guided needs info['walkthrough'] from reset, a list of actions that leads to "
+            f"success, got {plan!r}: let the environment give one, or set it to 0"
+        )
+    return list(plan)
 
 
 def prompts_of(prompter: Prompter, states: Iterable[State]) -> list[tuple[int, ...]]:
@@ -120,7 +172,8 @@ def warm_start(
     seed: int = 0,
     report: Callable[[int, float], None] | None = None,
 ) -> list[float]:
-    """Train the policy to answer each state with up to four admissible actions, drawn uniformly in every epoch.
+    """Train the policy to answer each state with what is taught there, or else with up to four admissible actions,
+    drawn uniformly in every epoch.
 
     Args:
         policy: whose full weights are trained, by AdamW with a rate that falls to 0; its reference, if it has one,
@@ -176,7 +229,7 @@ def warm_start(
 
 def tiny_policy(
     settings: Settings,
-    env: Any,
+    make_env: MakeEnv,
     *,
     critic: bool = False,
     reference: bool = False,
@@ -186,17 +239,18 @@ def tiny_policy(
 
     Args:
         settings: of the run; model.path is "tiny".
-        env: a text environment of the training tasks; left open.
+        make_env: makes a text environment of the training tasks.
         critic: with a value head.
         reference: keep the warm-started weights for `Policy.reference`.
         report: called after each epoch with its number and mean loss.
 
     Raises:
-        ValueError: as `warm_start`.
+        ValueError: as `random_walks` and `warm_start`.
+        RuntimeError: as `random_walks`.
     """
     tiny = settings.model.tiny
     template = PromptTemplate.load(settings.prompt.template)
-    states = random_walks(env, tiny.warm_start_rows, settings.seed)
+    states = random_walks(make_env, tiny.warm_start_rows, settings.seed, tiny.warm_start_guided)
     policy = Policy.load(
         settings.model,
         critic=critic,
@@ -218,7 +272,7 @@ def tiny_policy(
 
 
 class _Answers:
-    """Token ids of random admissible actions' answers, each checked once."""
+    """Token ids of the answers to a state, each checked once."""
 
     def __init__(self, policy: Policy, prompter: Prompter, max_tokens: int):
         self._policy = policy
@@ -227,9 +281,9 @@ class _Answers:
         self._known: dict[tuple[str, tuple[str, ...]], tuple[int, ...]] = {}
 
     def __call__(self, state: State, rng: np.random.Generator) -> list[tuple[int, ...]]:
-        number = len(state.admissible)
-        drawn = rng.choice(number, min(number, ANSWERS), replace=False)
-        keys = [(state.admissible[place], state.admissible) for place in drawn]
+        actions = (state.taught,) if state.taught else state.admissible
+        drawn = rng.choice(len(actions), min(len(actions), ANSWERS), replace=False)
+        keys = [(actions[place], state.admissible) for place in drawn]
         for key in keys:
             if key not in self._known:
                 self._known[key] = self._encode(*key)

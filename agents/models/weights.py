@@ -59,6 +59,13 @@ def save_model(model: Any, folder: Path, merged: bool) -> None:
         base.save_pretrained(folder, state_dict=weights)
 
 
+def _is_alike(model: Any, folder: Path) -> bool:
+    """Whether the folder's configuration is of the model's kind."""
+    from transformers import AutoConfig
+
+    return bool(AutoConfig.from_pretrained(folder).model_type == model.config.model_type)
+
+
 def restore_model(model: Any, folder: Path) -> None:
     """Read the weights that `save_model` wrote into the model, in place.
 
@@ -85,10 +92,14 @@ def restore_model(model: Any, folder: Path) -> None:
         raise FileNotFoundError(f"{folder} holds no model*.safetensors")
     saved = {name: weight for file in files for name, weight in load_file(file).items()}
     own = dict(model.named_parameters())
+    if not saved.keys() >= own.keys() and _is_alike(model, folder):
+        # Files may have other names than the module, such as each expert of a mixture by itself.
+        loaded = type(model).from_pretrained(folder, dtype=model.dtype)
+        saved = dict(loaded.named_parameters())
     wrong = [name for name in own if name not in saved or saved[name].shape != own[name].shape]
-    if wrong or len(own) != len(saved):
-        name = wrong[0] if wrong else next(name for name in saved if name not in own)
-        raise ValueError(f"{folder} holds the weights of another model: {name} differs")
+    wrong += sorted(saved.keys() - model.state_dict().keys())
+    if wrong:
+        raise ValueError(f"{folder} holds the weights of another model: {wrong[0]} differs")
     with torch.no_grad():
         for name, weight in own.items():
             weight.copy_(saved[name])

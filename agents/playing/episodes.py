@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,8 @@ from graphwrap.agents.engines.chat import Chat, Reply, TokenChat
 from graphwrap.agents.prompting.answers import thought_of
 from graphwrap.agents.prompts import Prompt, Prompter, Turn, parse_action
 from graphwrap.envs.pool import Crash, EnvPool, Reset
-from graphwrap.envs.text import shown_task
+from graphwrap.envs.text import task_text
+from graphwrap.recording.reading import SUCCESS_KEYS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,7 +47,7 @@ class EpisodeStep:
 
 @dataclass(eq=False)
 class Episode:
-    """One episode. It is finished, or it was broken off because its environment crashed."""
+    """One episode. It is finished, or it was broken off because its environment crashed or its prompt is too long."""
 
     env: int  # the environment's number in the pool
     group: int
@@ -136,7 +138,6 @@ class Player:
         """Reset the first environments of the pool, one per seed.
 
         Raises:
-            RuntimeError: Every one of them crashed; the first error is quoted.
             ValueError: There are more seeds than environments.
         """
         if len(seeds) > self.pool.num_envs:
@@ -145,7 +146,6 @@ class Player:
             )
         episodes = [Episode(env, group, seed) for env, (seed, group) in enumerate(zip(seeds, groups))]
         self.enter(episodes)
-        self._check(episodes, "every environment crashed in reset()")
         return episodes
 
     def enter(
@@ -181,8 +181,8 @@ class Player:
             sampling: A function of the step's number.
             progress: Is told about every step.
 
-        Raises:
-            RuntimeError: Every environment has crashed; the first error is quoted.
+        Warns:
+            UserWarning: A prompt is too long; its episode is broken off as if the environment had crashed.
         """
         t = 0
         active = [episode for episode in episodes if episode.begun]
@@ -193,20 +193,37 @@ class Player:
             t += 1
             if progress is not None:
                 progress(t, len(episodes) - len(active), len(episodes))
-        self._check(episodes, "every environment crashed")
 
-    def advance(self, active: Sequence[Episode], sampling: Sampling) -> list[Episode]:
-        """Make one step in each of some running episodes. Returns those that still run."""
-        prompts = [self._prompt(episode) for episode in active]
-        with self._timed("engine"):
-            answers = self.chat.answer(prompts, sampling)
-        return self._step(active, prompts, answers)
+    def check(self, episodes: Sequence[Episode]) -> None:
+        """See that not all episodes of all processes were broken off; to be called by all.
 
-    def _check(self, episodes: Sequence[Episode], told: str) -> None:
-        """RuntimeError if all episodes of all processes were broken off."""
+        Raises:
+            RuntimeError: They were; the first error is quoted.
+        """
         crashes = [crash for part in self.world.gather([one.crash for one in episodes]) for crash in part]
         if crashes and all(crashes):
-            raise RuntimeError(f"{told}; the first one says: {crashes[0]}")
+            raise RuntimeError(f"every environment crashed; the first one says: {crashes[0]}")
+
+    def advance(self, active: Sequence[Episode], sampling: Sampling) -> list[Episode]:
+        """Make one step in each of some running episodes. Returns those that still run.
+
+        Warns:
+            UserWarning: A prompt is too long; its episode is broken off as if the environment had crashed.
+        """
+        episodes: list[Episode] = []
+        prompts: list[Prompt] = []
+        for episode in active:
+            try:
+                prompts.append(self._prompt(episode))
+                episodes.append(episode)
+            except ValueError as error:
+                episode.crash = str(error)
+                warnings.warn(f"an episode is broken off: {error}", UserWarning, stacklevel=3)
+        if not episodes:
+            return []
+        with self._timed("engine"):
+            answers = self.chat.answer(prompts, sampling)
+        return self._step(episodes, prompts, answers)
 
     @contextmanager
     def _timed(self, phase: str) -> Iterator[None]:
@@ -221,12 +238,16 @@ class Player:
         view.see(reset.observation, reset.info)
         episode.begun = True
         episode.start = view.state
-        episode.task = shown_task(reset.info)
+        episode.task = task_text(reset.info)
         episode.name = reset.info.get("task", "")
         episode.task_type = reset.info.get("task_type", "")
 
     def _prompt(self, episode: Episode) -> Prompt:
-        """The prompt of the episode's view; members of a group are often in the same place."""
+        """The prompt of the episode's view; members of a group are often in the same place.
+
+        Raises:
+            ValueError: It is too long.
+        """
         with self._timed("prompt"):
             view = self._views[episode.env]
             history = (
@@ -294,12 +315,11 @@ class Player:
             if not (result.terminated or result.truncated):
                 running.append(episode)
                 continue
-            success = result.info.get("is_success")
-            if success is None:
-                success = result.terminated and episode.env_return > 0
-            episode.success = bool(success)
+            told = [result.info[name] for name in SUCCESS_KEYS if result.info.get(name) is not None]
+            episode.success = bool(told[0] if told else result.terminated and episode.env_return > 0)
             episode.last_observation = result.observation
             episode.task_type = episode.task_type or result.info.get("task_type", "")
             if self.last_prompts and result.truncated and not result.terminated:
-                episode.last_prompt = self._prompt(episode).token_ids
+                with suppress(ValueError):  # too long a prompt has no value
+                    episode.last_prompt = self._prompt(episode).token_ids
         return running

@@ -10,6 +10,7 @@ _OPEN = re.compile("<action>", re.IGNORECASE)
 _ACTION = re.compile("<action>(.*?)</action>", re.IGNORECASE | re.DOTALL)
 _THINK = re.compile("<think>.*?</think>", re.IGNORECASE | re.DOTALL)
 _TAG = re.compile("</?(?:think|action)>", re.IGNORECASE)
+_UNSAID = re.compile("<think>.*?(?:</think>|$)", re.IGNORECASE | re.DOTALL)
 
 CUT = "cut"
 NO_THINK = "no think"
@@ -35,8 +36,8 @@ def parse_action(text: str, admissible: Sequence[str] | None, *, finished: bool,
     """The action of an answer such as ``<think>...</think> <action>go north</action>``.
 
     Tags count in any case. White space in the action and its case are forgiven where that makes it an admissible
-    one, and only one. Tags inside of <think>...</think> are thoughts. Text around the tags is ignored,
-    also after </action>; so an answer that was cut after it is valid.
+    one, and only one. Tags inside of <think>...</think>, or of a <think> that does not end, are thoughts. Text around
+    the tags is ignored, also after </action>; so an answer that was cut after it is valid.
 
     Args:
         text: The answer, with what of it was given to the model.
@@ -54,7 +55,7 @@ def parse_action(text: str, admissible: Sequence[str] | None, *, finished: bool,
         return Parsed("", NO_THINK if finished else CUT)
     if think and thought and _OPEN.search(text, 0, thought.start()):
         return Parsed("", NO_THINK)
-    said = _THINK.sub(" ", text)
+    said = _UNSAID.sub(" ", text)
     found = _ACTION.findall(said)
     if not found:
         return Parsed("", NO_ACTION if finished else CUT)

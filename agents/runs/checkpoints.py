@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import errno
+import hashlib
 import json
 import os
 import re
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from graphwrap._files import remove_folder, whole_folder
+from graphwrap._files import remove_folder, system_errors, whole_folder
 from graphwrap.agents.settings import Settings
 
 if TYPE_CHECKING:
@@ -24,6 +24,8 @@ ADAPTER = "adapter"
 """The folder of the adapters alone, where adapters are trained."""
 TRAINER = "trainer.pt"
 ABOUT = "checkpoint.json"
+TEMPLATE_TEXT = "prompt.template's text"
+"""Among saved settings: a digest of the template, whose file may be changed under its name."""
 _NAME = re.compile(r"update-(\d{6,})")
 
 FREE = {
@@ -143,31 +145,29 @@ class Checkpoints:
         Raises:
             OSError: It cannot be written, such as for a full disk. The message says what is kept.
         """
-        from graphwrap.agents.runs.config import flat
         from graphwrap.doctor import versions
 
         about = {
             "update": update,
             "score": score,
-            "settings": flat(settings),
+            "settings": saved_settings(settings),
             "versions": versions(),
         }
         with whole_folder(self.folder / f"update-{update:06d}") as folder:
             try:
-                _write(folder, policy, trainer_state, about)
-            except Exception as error:
-                if _errno_of(error) is None:
+                with system_errors():
+                    _write(folder, policy, trainer_state, about)
+            except OSError as error:
+                if error.errno is None:
                     raise
-                raise self._cannot_write(update, error) from error
+                raise self._cannot_write(update, error.errno) from error
             yield
         self._prune()
         self._link()
 
-    def _cannot_write(self, update: int, error: Exception) -> OSError:
+    def _cannot_write(self, update: int, number: int) -> OSError:
         latest = self.latest
         kept = f"that of update {latest.update} is whole" if latest else "there is no earlier one"
-        number = _errno_of(error)
-        assert number is not None
         return OSError(
             number,
             f"the checkpoint of update {update} cannot be written to {self.folder}: {os.strerror(number)}; {kept}. "
@@ -193,17 +193,38 @@ class Checkpoints:
                     os.replace(beside, link)
 
 
-def changed_settings(checkpoint: Checkpoint, settings: Settings) -> list[str]:
-    """The settings that decide the curve and differ from those of a checkpoint, each with both values."""
+def saved_settings(settings: Settings) -> dict[str, Any]:
+    """The settings by dotted name as JSON gives them back, and a digest of the template's text."""
+    from graphwrap.agents.prompts import PromptTemplate
     from graphwrap.agents.runs.config import flat
 
+    text = repr(PromptTemplate.load(settings.prompt.template))
+    saved: dict[str, Any] = json.loads(json.dumps(flat(settings)))
+    return {**saved, TEMPLATE_TEXT: hashlib.sha256(text.encode()).hexdigest()[:12]}
+
+
+def changed_settings(there: Mapping[str, Any], settings: Settings) -> list[str]:
+    """The settings that decide the curve and differ from those of an earlier run, each with both values.
+
+    Args:
+        there: The earlier run's, of `saved_settings`. What it does not name is as it is by default.
+        settings: Of the run to go on.
+    """
     free = FREE | ({"updates"} if settings.ppo.schedule == "constant" else set())
-    there, now = checkpoint.settings, flat(settings)
+    now = saved_settings(settings)
+    there = {TEMPLATE_TEXT: now[TEMPLATE_TEXT], **json.loads(json.dumps(flat_defaults())), **there}
     return [
         f"{key}: {there.get(key)!r} there, {now.get(key)!r} asked for"
         for key in dict.fromkeys([*now, *there])
         if key not in free and there.get(key) != now.get(key)
     ]
+
+
+def flat_defaults() -> dict[str, Any]:
+    """Every setting's default by dotted name."""
+    from graphwrap.agents.runs.config import flat
+
+    return flat(Settings())
 
 
 def restore(policy: Policy, checkpoint: Checkpoint) -> None:
@@ -238,19 +259,10 @@ def _read(path: Path) -> Checkpoint | None:
     try:
         about = json.loads((path / ABOUT).read_text(encoding="utf-8"))
         return Checkpoint(path, **about)
-    except (OSError, ValueError, TypeError):
+    except FileNotFoundError:
         return None
-
-
-def _errno_of(error: BaseException | None) -> int | None:
-    """The system's error number, which libraries put into texts of their own; None if it is no error of the system."""
-    while error is not None:
-        if isinstance(error, OSError) and error.errno is not None:
-            return error.errno
-        told = re.search(r"os error (\d+)", str(error))  # safetensors
-        if told:
-            return int(told.group(1))
-        if "PytorchStreamWriter failed" in str(error):  # torch, which does not say why
-            return errno.ENOSPC
-        error = error.__cause__ or error.__context__
-    return None
+    except (ValueError, TypeError) as error:
+        raise ValueError(
+            f"{path / ABOUT} must be what this program wrote, but cannot be read: {error}; remove the folder {path} to "
+            "go on from an older checkpoint"
+        ) from error

@@ -71,6 +71,7 @@ RULES = {
     "model.tiny.intermediate": at_least(1),
     "model.tiny.max_length": at_least(2),
     "model.tiny.warm_start_rows": at_least(1),
+    "model.tiny.warm_start_guided": SHARE,
     "model.tiny.warm_start_epochs": at_least(0),
     "model.tiny.warm_start_learning_rate": POSITIVE,
     "model.lora.rank": at_least(0),
@@ -196,8 +197,12 @@ def _faults_of_pairs(settings: Settings) -> list[str]:
                 "model.tiny.max_length must hold prompt.max_tokens + rollout.max_tokens = "
                 f"{settings.prompt.max_tokens + rollout.max_tokens} tokens, got {tiny.max_length}"
             )
-    if engine.name == "vllm" and not 0.01 <= rollout.temperature <= 2:
-        faults.append(f"rollout.temperature must be from 0.01 to 2 for vLLM, got {rollout.temperature}")
+    if engine.name == "vllm":
+        if not 0.01 <= rollout.temperature <= 2:
+            faults.append(f"rollout.temperature must be from 0.01 to 2 for vLLM, got {rollout.temperature}")
+        held_out = settings.validation.temperature
+        if held_out and not 0.01 <= held_out <= 2:
+            faults.append(f"validation.temperature must be 0 or from 0.01 to 2 for vLLM, got {held_out}")
     if engine.name != "vllm":
         wanted = {
             "engine.own_process": engine.own_process,

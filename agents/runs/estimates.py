@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphwrap.agents.settings import Settings
+from graphwrap.envs.text import task_text
 
 if TYPE_CHECKING:
     from graphwrap.agents.prompts import Prompt, Prompter
@@ -36,7 +37,6 @@ def count_prompts(settings: Settings, prompter: Prompter) -> PromptCounts:
     """
     from graphwrap.agents.prompts import Turn
     from graphwrap.envs.pool import Crash, EnvPool, env_maker
-    from graphwrap.envs.text import shown_task
 
     rng = np.random.default_rng(settings.seed)
     prompts: list[Prompt] = []
@@ -49,7 +49,7 @@ def count_prompts(settings: Settings, prompter: Prompter) -> PromptCounts:
             while True:
                 if isinstance(seen, Crash):
                     raise RuntimeError(f"the environment raised: {seen.error}")
-                task = shown_task(seen.info) if step == 0 else task
+                task = task_text(seen.info) if step == 0 else task
                 if getattr(seen, "ended", False) or step >= _MOST_STEPS:
                     break
                 admissible = seen.info.get("admissible_actions")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from graphwrap._files import system_errors
 from graphwrap.agents.distributed import World
 from graphwrap.agents.settings import CRITIC, Settings
 from graphwrap.envs.pool import EnvPool, env_maker
@@ -82,6 +82,7 @@ def make_parts(
         policy, prompter = _make_shared_policy(settings, start, say, world)
         if world.size > 1:
             engine_folder = engine_folder / str(world.rank)
+        _check_positions(settings, policy)
         engine = make_engine(settings, policy.whole(), engine_folder, say)
         critic = settings.credit.name == CRITIC
         method = None if critic else make_credit(settings.credit.name, **settings.credit.parameters)
@@ -93,6 +94,15 @@ def make_parts(
         for pool in pools:
             pool.close()
         raise
+
+
+def _check_positions(settings: Settings, policy: Policy) -> None:
+    longest = settings.prompt.max_tokens + settings.rollout.max_tokens
+    if policy.max_length is not None and longest > policy.max_length:
+        raise ValueError(
+            f"prompt.max_tokens + rollout.max_tokens must be at most {policy.max_length}, the positions of "
+            f"{settings.model.path}, got {settings.prompt.max_tokens} + {settings.rollout.max_tokens}: lower one"
+        )
 
 
 def make_pools(settings: Settings, processes: int = 1) -> list[EnvPool]:
@@ -146,13 +156,13 @@ def make_policy(settings: Settings, start: Path, say: Say = print) -> tuple[Poli
         policy = Policy.load(settings.model, critic=critic, seed=seed_of(settings.seed, "model"))
     elif start.is_dir():
         say("loads the tiny model of this run's start")
-        policy = Policy.load(settings.model, critic=critic, texts=_texts(settings))
+        policy = Policy.load(replace(settings.model, path=str(start)), critic=critic)
         policy.restore(start)
     else:
         say("makes a tiny model, which learns the format from random actions")
-        with closing(env_maker(settings.env)()) as env:
-            policy = tiny_policy(settings, env, critic=critic)
-        policy.save(start)
+        policy = tiny_policy(settings, env_maker(settings.env), critic=critic)
+        with system_errors():
+            policy.save(start)
     if settings.ppo.kl:
         policy.freeze_reference()
     return policy, Prompter(template, policy.tokenizer, settings.prompt)
@@ -179,8 +189,9 @@ def _texts(settings: Settings) -> list[str]:
     from graphwrap.agents.prompts import PromptTemplate
 
     template = PromptTemplate.load(settings.prompt.template)
-    with closing(env_maker(settings.env)()) as env:
-        states = random_walks(env, settings.model.tiny.warm_start_rows, settings.seed)
+    tiny = settings.model.tiny
+    make_env = env_maker(settings.env)
+    states = random_walks(make_env, tiny.warm_start_rows, settings.seed, tiny.warm_start_guided)
     return list(vocabulary(states, template, settings.prompt.history))
 
 

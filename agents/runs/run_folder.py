@@ -11,10 +11,10 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
-from graphwrap._files import whole_file
-from graphwrap.agents.runs.checkpoints import Checkpoint, Checkpoints, changed_settings
-from graphwrap.agents.runs.config import flat, to_yaml
-from graphwrap.agents.runs.tracking import EPISODES, METRICS, TENSORBOARD, TRANSITIONS
+from graphwrap._files import remove_folder, whole_file
+from graphwrap.agents.runs.checkpoints import Checkpoint, Checkpoints, changed_settings, saved_settings
+from graphwrap.agents.runs.config import to_yaml
+from graphwrap.agents.runs.tracking import EPISODES, METRICS, TENSORBOARD, TRANSITIONS, read_metrics
 from graphwrap.agents.settings import Settings
 
 ABOUT = "run.json"
@@ -98,6 +98,8 @@ class RunFolder:
         """
         self.check(settings, overwrite)
         if overwrite:
+            if (self.path / CHECKPOINTS).is_dir():
+                remove_folder(self.path / CHECKPOINTS)  # first: without rows they could not be gone on with
             for name in _OWN:
                 _remove(self.path / name)
         checkpoint = self.checkpoints.latest
@@ -121,11 +123,17 @@ class RunFolder:
         there = {path.name for path in self.path.iterdir()} - {LOCK} if self.path.exists() else set()
         if there and ABOUT not in there:
             raise ValueError(f"{self.path} is there and holds no training run: choose another --out")
-        checkpoint = self.checkpoints.latest
-        if overwrite or checkpoint is None:
+        if overwrite:
             return
-        differences = changed_settings(checkpoint, settings)
-        if settings.updates < checkpoint.update:
+        checkpoint = self.checkpoints.latest
+        if checkpoint is not None:
+            earlier = checkpoint.settings
+        elif read_metrics(self.path):
+            earlier = self.about()["settings"]
+        else:
+            return
+        differences = changed_settings(earlier, settings)
+        if checkpoint is not None and settings.updates < checkpoint.update:
             differences.append(f"updates: {checkpoint.update} are done, {settings.updates} asked for")
         if differences:
             raise ValueError(
@@ -150,7 +158,7 @@ class RunFolder:
         about = {
             "id": earlier["id"],
             "seed": settings.seed,
-            "settings": flat(settings),
+            "settings": saved_settings(settings),
             **{name: begun[name] for name in ("command", "versions", "machine")},
             "starts": [*earlier["starts"], begun],
         }

@@ -104,7 +104,7 @@ class Tracker:
         self.folder.mkdir(parents=True, exist_ok=True)
         forget_after(self.folder, update)
         self._file = open(self.folder / METRICS, "ab")  # noqa: SIM115
-        self._board = SummaryWriter(str(self.folder / TENSORBOARD), purge_step=update + 1 if update else None)
+        self._board = SummaryWriter(str(self.folder / TENSORBOARD), purge_step=update + 1)
         self._wandb: Any = None
         if wandb:
             import wandb as package

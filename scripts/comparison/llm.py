@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from graphwrap.scripts.comparison.results import run_name
+from graphwrap.scripts.comparison.results import TRAININGS, run_name
 from graphwrap.scripts.comparison.settings import LLM, CreditSpec, Report, Rows
 from graphwrap.scripts.comparison.training import DIAGNOSTICS, HELD_OUT, ROW
 
@@ -16,9 +16,6 @@ if TYPE_CHECKING:
 
 CONFIG = "sokoban-tiny"
 CREDITS = ("grpo", "gigpo", "graphgpo", "graft")
-TRAININGS = "trainings"
-"""In a comparison's folder, the folders of its training runs."""
-
 _NAMES = {
     "success": "success_rate",
     "outcome_return": "env_return",
@@ -56,9 +53,8 @@ class LLMSettings:
         """All settings by dotted name."""
         from graphwrap.agents.runs.config import flat
 
-        ours = {
-            name: value for name, value in flat(self.run).items() if not name.startswith(("credit.", "seed"))
-        }
+        of_runs = ("credit.name", "credit.parameters", "seed")
+        ours = {name: value for name, value in flat(self.run).items() if name not in of_runs}
         return {"learner": LLM, "env": self.run.env.id, **ours}
 
     def train(
@@ -70,7 +66,9 @@ class LLMSettings:
 
         method = dataclasses.replace(self.run.credit, name=credit.name, parameters=dict(credit.parameters))
         assert isinstance(method, CreditSettings)
-        settings = dataclasses.replace(self.run, credit=method, seed=seed)
+        # A run of a comparison is a process that may have none of its own; its numbers do not depend on them.
+        env = dataclasses.replace(self.run.env, processes=0)
+        settings = dataclasses.replace(self.run, credit=method, seed=seed, env=env)
         steps = 0.0
 
         def row_of(told: dict[str, Any]) -> dict[str, float]:

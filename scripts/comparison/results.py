@@ -14,11 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from graphwrap._files import whole_file
+from graphwrap._files import remove_folder, whole_file
 from graphwrap.scripts.comparison.settings import Compared, CreditSpec
 
 SETTINGS = "settings.json"
 RUNS = "runs"
+TRAININGS = "trainings"
+"""The folders of training runs that can be gone on with, where the learner has such."""
 REPORT_FILES = ("comparison.parquet", "summary.parquet", "summary.json", "summary.md", "curves.png")
 DECIDING = ("graphwrap", "gymnasium", "numba", "numpy", "python", "stable-baselines3", "torch")
 """Packages whose version may change a curve."""
@@ -127,6 +129,8 @@ class Folder:
 
     def _clear(self) -> None:
         runs = self.path / RUNS
+        if (self.path / TRAININGS).exists():
+            remove_folder(self.path / TRAININGS)
         for file in [*(self.path / name for name in (SETTINGS, *REPORT_FILES)), *runs.glob("*-seed*.*")]:
             file.unlink(missing_ok=True)
 

@@ -16,6 +16,8 @@ SMALL = (
     "model.tiny.layers=1",
     "model.tiny.heads=1",
     "model.tiny.intermediate=32",
+    "model.tiny.warm_start_epochs=1",
+    "model.tiny.warm_start_learning_rate=3e-3",
     "model.device=cpu",
     "threads=1",
     "env.kwargs.levels=6x6-1",
@@ -34,9 +36,11 @@ def small_settings(*overrides: str) -> Settings:
     return load_settings("sokoban-tiny", [*SMALL, *overrides])
 
 
-def small_policy(*overrides: str, seed: int = 0, **options: Any) -> Policy:
-    """A policy with random weights."""
-    return Policy.load(small_settings(*overrides).model, texts=TEXTS, seed=seed, **options)
+def small_policy(*overrides: str, rank: int = 0, seed: int = 0, **options: Any) -> Policy:
+    """A policy with random weights, with adapters of some rank."""
+    settings = small_settings(*overrides).model
+    settings.lora.rank = rank
+    return Policy.load(settings, texts=TEXTS, seed=seed, **options)
 
 
 def random_model(folder: Path) -> str:

@@ -3,8 +3,16 @@ import copy
 import numpy as np
 import pytest
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig, LlamaForCausalLM
+from transformers import (
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    GenerationConfig,
+    LlamaForCausalLM,
+    MixtralConfig,
+    MixtralForCausalLM,
+)
 
+from graphwrap.agents.models.tiny import build_tokenizer
 from graphwrap.agents.policy import Policy
 from graphwrap.agents.settings import LoraSettings, ModelSettings, TinySettings
 from tests.agents.policies import ARCHITECTURES, WORDS, alone, make_model, make_policy, make_rows, move
@@ -305,6 +313,22 @@ def test_named_weights_of_full_weights_are_live_and_without_gradients():
     for name, weight in policy.model.named_parameters():
         assert weights[name].data_ptr() == weight.data_ptr()
         assert not weights[name].requires_grad
+
+
+def test_a_mixture_of_experts_comes_back(tmp_path):
+    """Its files name every expert, the module has all of them in one weight."""
+    tokenizer = build_tokenizer([WORDS], 64)
+    sizes = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 1, "num_attention_heads": 2}
+    config = MixtralConfig(
+        vocab_size=len(tokenizer), num_key_value_heads=2, num_local_experts=2, pad_token_id=0, **sizes
+    )
+    first, second = (Policy(MixtralForCausalLM(config).eval(), tokenizer) for _ in range(2))
+    first.save(tmp_path / "saved")
+    second.restore(tmp_path / "saved")
+    for name, weight in first.model.named_parameters():
+        assert torch.equal(weight, second.model.get_parameter(name)), name
+    with pytest.raises(ValueError, match="holds the weights of another model"):
+        make_policy().restore(tmp_path / "saved")
 
 
 @pytest.mark.parametrize("lora", [None, LORA])

@@ -195,6 +195,51 @@ def test_a_crash_in_reset_leaves_an_episode_without_steps() -> None:
     assert batch.rows.mask.all()
 
 
+def test_an_episode_whose_prompt_is_too_long_is_broken_off() -> None:
+    settings = small_settings(tasks=2, group_size=2)
+    rollout, _ = rollout_of(settings, always(FORTH))
+    env = rollout.player.pool._hosting._host._envs[1].unwrapped
+    seen = env.seen
+    env.seen = lambda: seen() + (" and at" * 100 if env.place == 1 else "")
+    with pytest.warns(
+        UserWarning, match=r"an episode is broken off: a prompt has at most prompt\.max_tokens=40"
+    ):
+        batch = rollout.collect(0)
+    assert [bool(episode.crash) for episode in batch.episodes] == [False, True, False, False]
+    assert actions(batch.episodes[1]) == ["forth"]
+    assert batch.metrics["crashed"] == 1
+    assert batch.metrics["complete_groups"] == 1
+    assert batch.rows.mask.tolist() == [
+        not episode.crash for episode in batch.episodes for _ in episode.steps
+    ]
+    del env.seen
+    assert rollout.collect(1).metrics["complete_groups"] == 2
+
+
+def test_one_crash_in_the_last_part_of_a_validation_is_no_error() -> None:
+    settings = small_settings(tasks=2, group_size=2)
+
+    def burns_last(call: int, place: int, prompt: str) -> str:
+        return BURN if len(engine.calls) > 3 else FORTH
+
+    rollout, engine = rollout_of(settings, burns_last)
+    episodes, numbers = rollout.play([0, 2, 4, 6, 8], 0.5)  # four environments; two steps to the goal
+    assert [bool(episode.crash) for episode in episodes] == [False] * 4 + [True]
+    assert (numbers["crashed"], numbers["success_rate"]) == (1, 1.0)
+    with pytest.raises(RuntimeError, match="every environment crashed"):
+        rollout.play([0, 2], 0.5)
+
+
+@pytest.mark.parametrize("name", ["success", "won"])
+def test_success_by_its_other_names(name) -> None:
+    settings = small_settings(tasks=1, group_size=2)
+    rollout, _ = rollout_of(settings, always(FORTH), says_success=False)
+    for env in rollout.player.pool._hosting._host._envs:
+        step = env.unwrapped.step
+        env.unwrapped.step = lambda action, step=step: (*step(action)[:4], {**step(action)[4], name: False})
+    assert rollout.collect(0).metrics["success_rate"] == 0.0
+
+
 def test_crashes_all_over_are_an_error() -> None:
     settings = small_settings()
     with pytest.raises(RuntimeError, match=r"every environment crashed; the first one says: .*it burns"):

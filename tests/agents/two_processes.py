@@ -6,6 +6,7 @@ import os
 import socket
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 from graphwrap.agents.distributed import joined
@@ -55,7 +56,7 @@ def settings_of(scenario: str, model: str, updates: int) -> Settings:
 def save_model(folder: Path) -> str:
     """A model that knows the format of answers; a model.path."""
     settings = small_settings(*RUN)
-    tiny_policy(settings, Walk(burns=False)).save(folder)
+    tiny_policy(settings, partial(Walk, burns=False)).save(folder)
     return str(folder)
 
 

@@ -15,7 +15,7 @@ from gymnasium.utils.env_checker import check_env
 
 import graphwrap  # noqa: F401  registers the environments
 from graphwrap.envs import SokobanEnv
-from graphwrap.envs.text import TextSokobanEnv, check_text_env, free_moves
+from graphwrap.envs.text import TextSokobanEnv, check_text_env, free_moves, task_text
 
 from ..agents.own_env import KeyAndDoorEnv
 from .boards import three_levels
@@ -187,8 +187,13 @@ def drawn_anew(self: Sound, *, seed: int | None = None, options: Any = None) -> 
         (with_info(admissible_actions=["on", " "]), "list of str that are not blank"),
         (with_info(admissible_actions=["on", "on "]), "are different, also without their white space"),
         (with_info(admissible_actions=[]), r"an action is admissible after reset; got \[\]"),
-        (with_info(state_key=[1]), r"info\['state_key'\] of reset is hashable, got \[1\]"),
+        (
+            with_info(state_key=[1]),
+            r"info\['state_key'\] of reset is a str, a number, bytes or a tuple of such, got",
+        ),
+        (with_info(state_key=object()), r"info\['state_key'\] of reset is a str, a number, bytes or a tuple"),
         (with_info(task=3), r"info\['task'\] is a str; got 3"),
+        (with_info(task_description=3), r"info\['task_description'\] is a str; got 3"),
         (with_info(task_type=None), r"info\['task_type'\] is a str; got None"),
         (with_info(is_success="no"), r"info\['is_success'\] of an episode's last step is a bool; got 'no'"),
     ],
@@ -201,6 +206,12 @@ def test_a_broken_rule_is_named(env: gym.Env, rule: str) -> None:
 def test_the_sound_one_passes() -> None:
     check_text_env(Sound())
     check_text_env(with_info(state_key=1, task="Go on.", task_type="count", is_success=np.True_))
+
+
+def test_the_description_is_what_prompts_show() -> None:
+    assert task_text({}) == ""
+    assert task_text({"task": "game-3"}) == "game-3"
+    assert task_text({"task": "game-3", "task_description": "Go on."}) == "Go on."
 
 
 def test_feedback_needs_a_state_key() -> None:

@@ -1,4 +1,5 @@
 from collections import Counter
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -37,7 +38,7 @@ def make(env, template, settings, history=0, think=False):
 
 
 def test_walks_are_episodes_of_admissible_actions():
-    states = random_walks(KeyAndDoorEnv(), 100, seed=1)
+    states = random_walks(KeyAndDoorEnv, 100, seed=1)
 
     assert len(states) == 100
     assert {state.task for state in states} == {"Open the door in the hall."}
@@ -52,14 +53,67 @@ def test_walks_are_episodes_of_admissible_actions():
     assert sum(state.step == 0 for state in states) > 5
 
 
+class _Guided(KeyAndDoorEnv):
+    def reset(self, **kwargs):
+        observation, info = super().reset(**kwargs)
+        way = ["go left"] * (self.key - 1) if self.key else ["go right"]
+        return observation, {**info, "walkthrough": ["go right"] * self.key + ["take key", *way, "open door"]}
+
+
+class _Lost(_Guided):
+    def reset(self, **kwargs):
+        observation, info = super().reset(**kwargs)
+        return observation, {**info, "walkthrough": info["walkthrough"][:-1]}
+
+
+def test_guided_walks_follow_the_walkthrough():
+    walks = []
+    for state in random_walks(_Guided, 400, seed=1, guided=0.5):
+        if not state.step:
+            walks.append([])
+        walks[-1].append(state)
+    guided = [walk for walk in walks[:-1] if walk[0].taught]
+    assert 0.3 < len(guided) / len(walks) < 0.7
+    for walk in walks[:-1]:
+        assert len({bool(state.taught) for state in walk}) == 1
+    for walk in guided:
+        assert [state.taught for state in walk[:-1]] == [turn.action for turn in walk[-1].history]
+        assert walk[-1].taught == "open door"
+    assert random_walks(_Guided, 100, 1) == random_walks(KeyAndDoorEnv, 100, 1)
+
+
+def test_what_is_taught_is_the_only_answer():
+    template = PromptTemplate(step="{observation}")
+    states = random_walks(_Guided, 200, seed=3, guided=1.0)
+    settings = settings_of()
+    policy = Policy.load(settings.model, texts=vocabulary(states, template, 0))
+    prompter = Prompter(template, policy.tokenizer, settings.prompt)
+    losses = warm_start(policy, prompter, states, epochs=8, learning_rate=1e-2, max_tokens=5)
+    # "There is a key" is answered with "take key" alone; other admissible actions are not taught.
+    seen = [state for state in states if "a key" in state.observation]
+    rows = [policy.tokenizer(f"<action>{action}</action>").input_ids for action in ("take key", "go right")]
+    with torch.no_grad():
+        chances = policy.evaluate(prompts_of(prompter, seen[:1]) * 2, rows, 1.0).log_probs.sum(1).exp()
+    assert chances[0] > 0.8
+    assert chances[1] < 0.1
+    assert losses[-1] < losses[0]
+
+
+def test_a_walkthrough_that_is_missing_or_leads_nowhere_is_refused():
+    with pytest.raises(ValueError, match=r"needs info\['walkthrough'\] from reset"):
+        random_walks(KeyAndDoorEnv, 10, 0, guided=1.0)
+    with pytest.raises(ValueError, match="leads to the end by admissible actions"):
+        random_walks(_Lost, 30, 0, guided=1.0)
+
+
 def test_walks_follow_the_seed():
-    assert random_walks(TextSokobanEnv(), 60, 1) == random_walks(TextSokobanEnv(), 60, 1)
-    assert random_walks(TextSokobanEnv(), 60, 1) != random_walks(TextSokobanEnv(), 60, 2)
+    assert random_walks(TextSokobanEnv, 60, 1) == random_walks(TextSokobanEnv, 60, 1)
+    assert random_walks(TextSokobanEnv, 60, 1) != random_walks(TextSokobanEnv, 60, 2)
 
 
 def test_the_vocabulary_is_that_of_prompts_and_answers():
     policy, prompter, states = make(
-        KeyAndDoorEnv(), "{task}\n{history}\n{observation}", settings_of(), 2, think=True
+        KeyAndDoorEnv, "{task}\n{history}\n{observation}", settings_of(), 2, think=True
     )
     unknown = policy.tokenizer.unk_token_id
     assert not any(unknown in prompt for prompt in prompts_of(prompter, states))
@@ -74,12 +128,12 @@ def test_afterwards_answers_are_valid_and_actions_uniform():
     )
     losses = []
 
-    policy = tiny_policy(settings, TextSokobanEnv(), report=lambda epoch, loss: losses.append((epoch, loss)))
+    policy = tiny_policy(settings, TextSokobanEnv, report=lambda epoch, loss: losses.append((epoch, loss)))
 
     assert [epoch for epoch, _ in losses] == [0, 1]
     assert losses[0][1] > losses[1][1]
     assert losses[1][1] == pytest.approx(np.log(4) / 4, abs=0.02)  # one even choice in four tokens
-    states = random_walks(TextSokobanEnv(split="test"), 1000, seed=7)
+    states = random_walks(partial(TextSokobanEnv, split="test"), 1000, seed=7)
     prompter = Prompter(PromptTemplate.load("tiny"), policy.tokenizer, settings.prompt)
     prompts = prompts_of(prompter, states)
     assert set(map(len, prompts)) == {37}
@@ -105,17 +159,17 @@ def test_the_seed_decides_every_weight():
     expected = torch.rand(1)
     torch.manual_seed(1)
 
-    first, same = (tiny_policy(settings, TextSokobanEnv()).model.state_dict() for _ in range(2))
+    first, same = (tiny_policy(settings, TextSokobanEnv).model.state_dict() for _ in range(2))
 
     assert torch.equal(torch.rand(1), expected)
     assert all(torch.equal(first[name], same[name]) for name in first)
     settings.seed = 1
-    other = tiny_policy(settings, TextSokobanEnv()).model.state_dict()
+    other = tiny_policy(settings, TextSokobanEnv).model.state_dict()
     assert not torch.equal(first["lm_head.weight"], other["lm_head.weight"])
 
 
 def test_the_reference_is_the_warm_policy():
-    policy, prompter, states = make(TextSokobanEnv(), "{observation}", settings_of())
+    policy, prompter, states = make(TextSokobanEnv, "{observation}", settings_of())
     assert policy.has_reference
     warm_start(policy, prompter, states[:32], epochs=1, learning_rate=1e-2, max_tokens=4)
 
@@ -126,7 +180,7 @@ def test_the_reference_is_the_warm_policy():
 
 
 def test_answers_of_a_template_that_requires_thoughts():
-    policy, prompter, states = make(KeyAndDoorEnv(), "{observation}", settings_of(), think=True)
+    policy, prompter, states = make(KeyAndDoorEnv, "{observation}", settings_of(), think=True)
 
     losses = warm_start(policy, prompter, states, epochs=10, learning_rate=1e-2, max_tokens=7)
 
@@ -151,11 +205,11 @@ class _Silent(TextSokobanEnv):
 
 def test_an_environment_without_admissible_actions_is_refused():
     with pytest.raises(ValueError, match="admissible"):
-        random_walks(_Silent(), 10, 0)
+        random_walks(_Silent, 10, 0)
 
 
 def test_answers_that_do_not_fit_are_refused_before_training():
-    policy, prompter, states = make(TextSokobanEnv(), "{observation}", settings_of())
+    policy, prompter, states = make(TextSokobanEnv, "{observation}", settings_of())
     before = policy.model.lm_head.weight.detach().clone()
     with pytest.raises(ValueError, match=r"has 4 tokens, rollout.max_tokens is 3"):
         warm_start(policy, prompter, states, epochs=1, learning_rate=1e-2, max_tokens=3)
@@ -163,6 +217,8 @@ def test_answers_that_do_not_fit_are_refused_before_training():
 
 
 def test_adapters_are_refused():
-    policy, prompter, states = make(TextSokobanEnv(), "{observation}", settings_of("model.lora.rank=2"))
+    settings = settings_of()
+    settings.model.lora.rank = 2
+    policy, prompter, states = make(TextSokobanEnv, "{observation}", settings)
     with pytest.raises(ValueError, match=r"lora\.rank=0"):
         warm_start(policy, prompter, states, epochs=1, learning_rate=1e-2, max_tokens=4)

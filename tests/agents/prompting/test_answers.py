@@ -94,6 +94,12 @@ def test_without_admissible_actions_any_is(admissible: list[str] | None) -> None
     assert parse_action("<action> </action>", admissible, finished=True, think=False).reason == NO_ACTION
 
 
+def test_an_action_inside_a_thought_without_end_is_none() -> None:
+    text = "<think>maybe <action>up</action> or"
+    assert parse_action(text, ["up"], finished=False, think=False).reason == "cut"
+    assert parse_action(text, ["up"], finished=True, think=False).reason == "no action"
+
+
 def test_what_is_forgiven_must_be_clear() -> None:
     choices = ["Go", "go", "a b", "ab"]
 

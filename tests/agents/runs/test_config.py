@@ -126,6 +126,10 @@ def test_unknown_names_are_refused_with_the_nearest(override, hint):
         ("model.lora.dropout=0.1", "model.lora.dropout must be 0, because"),
         ("model.tiny.heads=5", "model.tiny.hidden must be a multiple of model.tiny.heads"),
         ("rollout.max_tokens=500", "model.tiny.max_length must hold"),
+        (
+            "engine.name=vllm validation.temperature=5",
+            "validation.temperature must be 0 or from 0.01 to 2 for vLLM",
+        ),
         ("engine.sleep=true", "engine.sleep is for vLLM"),
         ("model.lora.rank=4", "model.lora.rank must be 0 for model.path=tiny, got 4"),
         ("seed", "an override must look like credit.name=grpo, got 'seed'"),
@@ -133,7 +137,7 @@ def test_unknown_names_are_refused_with_the_nearest(override, hint):
     ],
 )
 def test_wrong_values_are_refused_with_their_rule(override, told):
-    assert told in refused(override, config="sokoban-tiny")
+    assert told in refused(*override.split(" "), config="sokoban-tiny")
 
 
 def test_a_critic_needs_no_group_and_takes_no_method_parameters():

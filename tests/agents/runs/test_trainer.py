@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from graphwrap.agents.runs.run_folder import RunFolder
 from graphwrap.agents.runs.tracking import read_metrics
 from graphwrap.agents.runs.trainer import Trainer, _spread
 from tests.agents.small_runs import random_model, small_settings
+from tests.agents.walk import Walk
 
 pytestmark = pytest.mark.llm
 
@@ -206,6 +208,74 @@ def test_settings_that_decide_the_curve_are_refused_and_nothing_is_changed(whole
     with pytest.raises(ValueError, match="updates: 4 are done, 3 asked for"):
         Trainer(settings_of("updates=3"), whole_run)
     assert before == {path: path.read_bytes() for path in whole_run.rglob("*") if path.is_file()}
+
+
+def test_a_run_without_a_checkpoint_yet_is_not_begun_anew_with_other_settings(tmp_path):
+    class Stop(Exception):
+        pass
+
+    def stop(row):
+        if row["update"] == 1:
+            raise Stop
+
+    with pytest.raises(Stop):
+        Trainer(settings_of("updates=2", "save_every=9", "validation.every=0"), tmp_path).run(stop)
+    assert RunFolder(tmp_path).checkpoints.latest is None
+    with pytest.raises(ValueError, match="seed: 0 there, 5 asked for"):
+        Trainer(settings_of("updates=2", "seed=5"), tmp_path)
+    assert len(read_metrics(tmp_path)) == 1
+
+
+def test_a_checkpoint_that_cannot_be_read_is_not_passed_over(whole_run, tmp_path):
+    shutil.copytree(whole_run, tmp_path / "run", symlinks=True)
+    about = RunFolder(tmp_path / "run").checkpoints.latest.path / "checkpoint.json"
+    about.write_text("{")
+    with pytest.raises(ValueError, match=r"checkpoint\.json must be what this program wrote"):
+        Trainer(settings_of("updates=4"), tmp_path / "run")
+    assert len(read_metrics(tmp_path / "run")) == 4
+
+
+def test_equal_settings_go_on_and_a_changed_template_does_not(tmp_path):
+    template = tmp_path / "own.txt"
+    template.write_text("{observation}")
+    own = (f"prompt.template={template}", "model.tiny.warm_start_rows=32", "env.kwargs.render_mode=null")
+    Trainer(settings_of("updates=1", *own), tmp_path / "run").run()
+    about = tmp_path / "run" / "run.json"
+    content = json.loads(about.read_text())
+    checkpoint = RunFolder(tmp_path / "run").checkpoints.latest.path / "checkpoint.json"
+    older = json.loads(checkpoint.read_text())
+    del older["settings"]["model.tiny.warm_start_guided"]  # a setting that came later
+    checkpoint.write_text(json.dumps(older))
+    assert len(Trainer(settings_of("updates=2", *own), tmp_path / "run").run()) == 2
+    template.write_text("{observation} Go on.")
+    with pytest.raises(ValueError, match=r"prompt\.template's text"):
+        Trainer(settings_of("updates=3", *own), tmp_path / "run")
+    assert content["settings"]["prompt.template"] == str(template)
+
+
+def test_a_resumed_run_keeps_its_vocabulary(tmp_path):
+    """Its environment may have other words by then."""
+    settings = settings_of("updates=1", "env.id=tests.agents.walk:Walk-v0", "env.kwargs={burns: false}")
+    settings.env.held_out_kwargs = {}
+    Trainer(settings, tmp_path).run()
+    folder = tmp_path / "checkpoints" / "latest" / "model"
+    before = json.loads((folder / "tokenizer.json").read_text())["model"]["vocab"]
+    assert "forth" in before
+    settings.updates = 2
+    words = Walk.seen
+    try:
+        Walk.seen = lambda self: f"so {words(self)}"
+        Trainer(settings, tmp_path).run()
+    finally:
+        Walk.seen = words
+    assert json.loads((folder / "tokenizer.json").read_text())["model"]["vocab"] == before
+
+
+def test_prompts_longer_than_the_model_are_refused_at_the_start(tmp_path):
+    model = random_model(tmp_path / "model")
+    settings = settings_of("updates=1", f"model.path={model}", "prompt.max_tokens=4000")
+    with pytest.raises(ValueError, match=r"must be at most 128, the positions of .*, got 4000 \+ 4"):
+        Trainer(settings, tmp_path / "run").run()
 
 
 def test_folders_of_others_are_left_alone(tmp_path):

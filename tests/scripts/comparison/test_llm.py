@@ -72,6 +72,16 @@ def test_credits_are_compared_and_runs_are_kept(tmp_path):
     other = compare(tmp_path, "--credits", "ppo", "--seeds", "3,", "--set", "ppo.entropy=0.5")
     assert other.exit_code == 2
     assert "ppo.entropy: 0.01 there, 0.5 asked for" in other.output
+    other = compare(tmp_path, "--credits", "ppo", "--seeds", "4,", "--set", "credit.gamma=0.5")
+    assert other.exit_code == 2
+    assert "credit.gamma: " in other.output
+
+    anew = compare(tmp_path, "--credits", "ppo", "--seeds", "3,", "--overwrite", "--set", "env.processes=1")
+    assert anew.exit_code == 0, anew.output
+    assert [path.name for path in (tmp_path / "trainings").iterdir()] == ["ppo-seed3"]
+    about = json.loads((tmp_path / "trainings" / "ppo-seed3" / "run.json").read_text())
+    assert len(about["starts"]) == 1
+    assert about["settings"]["env.processes"] == 0
 
 
 @pytest.mark.parametrize(
