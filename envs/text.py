@@ -33,7 +33,7 @@ from graphwrap.envs.hosts import check_state_key
 from graphwrap.envs.levels import LevelSource
 from graphwrap.envs.rules import RENDER_MODES
 from graphwrap.envs.sokoban import SokobanEnv
-from graphwrap.recording.reading import SUCCESS_KEYS
+from graphwrap.recording.success import SUCCESS_KEYS
 
 _ACTIONS = {"up": 1, "down": 2, "left": 3, "right": 4}  # SokobanEnv(actions="all"), whose 0 does nothing
 _OFFSETS = {"up": (-1, 0), "down": (1, 0), "left": (0, -1), "right": (0, 1)}

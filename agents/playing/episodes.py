@@ -18,7 +18,7 @@ from graphwrap.agents.prompting.answers import thought_of
 from graphwrap.agents.prompts import Prompt, Prompter, Turn, parse_action
 from graphwrap.envs.pool import Crash, EnvPool, Reset
 from graphwrap.envs.text import task_text
-from graphwrap.recording.reading import SUCCESS_KEYS
+from graphwrap.recording.success import SUCCESS_KEYS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

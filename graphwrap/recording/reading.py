@@ -14,10 +14,8 @@ from graphwrap.data.keys import ARRAY_SPACES, shorten
 from graphwrap.data.tables import ArrayTable
 from graphwrap.recording.history import HistoryTable
 from graphwrap.recording.ledger import Envs
+from graphwrap.recording.success import SUCCESS_KEYS
 from graphwrap.states import KeyTable, StateKey, make_table
-
-SUCCESS_KEYS = ("is_success", "success", "won")
-"""Entries of a final step's info that say whether the episode succeeded; the first one there counts."""
 
 
 class Reader:
