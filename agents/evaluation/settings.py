@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from graphwrap.agents.runs.checkpoints import FREE as FREE_IN_TRAINING
 from graphwrap.agents.runs.checkpoints import MODEL
 from graphwrap.agents.runs.checks import NOT_NEGATIVE, POSITIVE, RULES, TEXT, at_least, faults_of, one_of
 from graphwrap.agents.runs.config import load_settings_of
@@ -80,17 +81,9 @@ class EvaluationSettings(Settings):
 
 COUNTED = ("env.", "model.", "prompt.", "engine.", "agent.", "openai.", "evaluation.", "rollout.max_tokens")
 """Beginnings of the settings that an evaluation uses."""
-FREE = {
-    "engine.max_batch",
-    "engine.memory_gb",
-    "engine.own_process",
-    "engine.sleep",
-    "engine.tensor_parallel",
-    "env.processes",
+FREE = {name for name in FREE_IN_TRAINING if name.startswith(COUNTED)} | {
     "evaluation.parallel",
     "evaluation.tasks",
-    "model.device",
-    "model.gradient_checkpointing",
     "openai.answer_price",
     "openai.concurrency",
     "openai.key_variable",
