@@ -13,7 +13,7 @@ import gymnasium as gym
 from gymnasium import spaces
 from gymnasium.error import ResetNeeded
 
-from graphwrap.envs.alfred.engine import Engine, State
+from graphwrap.envs.alfred.engine import Engine, State, read_walkthrough
 from graphwrap.envs.alfred.gamefiles import Game, find_games, game_of
 
 SUCCESS_REWARD = {"success": 10.0, "sparse": 1.0}
@@ -51,6 +51,8 @@ class ALFWorldEnv(gym.Env[str, str]):
         observation: "plain", the engine's text; "enriched", with location, what is held and moved things below it.
         reward: Of the step that wins: "success", 10; "sparse", 1. Any other step has 0.
         max_steps: An episode is truncated at this many steps, unless that step wins.
+        walkthrough: Whether a reset's info has ``walkthrough``, the commands by which the game file says that it is won:
+            for a warm start (`model.tiny.warm_start_guided` of ``graphwrap train-llm``). Prompts do not show it.
         cache: Whether the engine keeps what stays the same; the outputs are the same, and slow without.
         render_mode: None or "ansi".
 
@@ -72,6 +74,7 @@ class ALFWorldEnv(gym.Env[str, str]):
         observation: Literal["plain", "enriched"] = "plain",
         reward: Literal["success", "sparse"] = "success",
         max_steps: int = 50,
+        walkthrough: bool = False,
         cache: bool = True,
         render_mode: str | None = None,
     ) -> None:
@@ -92,6 +95,7 @@ class ALFWorldEnv(gym.Env[str, str]):
         self._order = sorted(range(len(self.games)), key=lambda place: _digest(self.games[place].name))
         self._enriched = observation == "enriched"
         self._reward = SUCCESS_REWARD[reward]
+        self._gives_walkthrough = walkthrough
         self._engine = Engine(cache)
         self._state: State | None = None
         self._key: Hashable = None
@@ -121,7 +125,8 @@ class ALFWorldEnv(gym.Env[str, str]):
             "task_description": state.observation.rpartition(_TASK)[2].strip(),
             "task_type": game.task_type,
         }
-        return self._seen(state, True), self._info(state)
+        told = {"walkthrough": list(read_walkthrough(game.path))} if self._gives_walkthrough else {}
+        return self._seen(state, True), {**self._info(state), **told}
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         """One command."""

@@ -159,3 +159,15 @@ def read_game(path: Path) -> GameFile:
             f"a game file is JSON with the texts {', '.join(_KEYS)}; {path} is not"
         ) from error
     return GameFile(**texts)
+
+
+def read_walkthrough(path: Path) -> tuple[str, ...]:
+    """The commands by which a game file says that it is won; a plan, not the shortest one.
+
+    Raises:
+        GameFileError: It says none.
+    """
+    commands = json.loads(path.read_bytes()).get("walkthrough")
+    if not commands:
+        raise GameFileError(f"{path} has no walkthrough; graphwrap alfworld-games makes games that have one")
+    return tuple(commands)

@@ -43,6 +43,22 @@ def test_gymnasium_and_graphwrap_accept_it(alfworld_data: Path, observation: Any
         check_text_env(env, seed=seed)
 
 
+def test_a_walkthrough_is_given_where_it_is_asked_for(alfworld_data: Path, tmp_path: Path) -> None:
+    plain, told = ALFWorldEnv(data=alfworld_data), ALFWorldEnv(data=alfworld_data, walkthrough=True)
+    assert "walkthrough" not in plain.reset(seed=0)[1]
+    _, info = told.reset(seed=0)
+    for command in info["walkthrough"]:
+        assert command in info["admissible_actions"]
+        _, reward, terminated, _, info = told.step(command)
+        assert "walkthrough" not in info
+    assert (reward, terminated, info["is_success"]) == (10.0, True, True)
+    game = tmp_path / "game.tw-pddl"
+    content = json.loads(told.games[0].path.read_text())
+    game.write_text(json.dumps({**content, "walkthrough": None}))
+    with pytest.raises(ValueError, match="has no walkthrough"):
+        told.reset(options={"game": game})
+
+
 def test_seeds_choose_games(alfworld_data: Path) -> None:
     env, other = (ALFWorldEnv(data=alfworld_data) for _ in range(2))
     count = len(env.games)
