@@ -51,8 +51,8 @@ class ALFWorldEnv(gym.Env[str, str]):
         observation: "plain", the engine's text; "enriched", with location, what is held and moved things below it.
         reward: Of the step that wins: "success", 10; "sparse", 1. Any other step has 0.
         max_steps: An episode is truncated at this many steps, unless that step wins.
-        walkthrough: Whether a reset's info has ``walkthrough``, the commands by which the game file says that it is won:
-            for a warm start (`model.tiny.warm_start_guided` of ``graphwrap train-llm``). Prompts do not show it.
+        walkthrough: Whether a reset's info has ``walkthrough``, the commands by which the game file says that it is
+            won: for a warm start (`model.tiny.warm_start_guided` of ``graphwrap train-llm``). Prompts do not show it.
         cache: Whether the engine keeps what stays the same; the outputs are the same, and slow without.
         render_mode: None or "ansi".
 
