@@ -28,7 +28,7 @@ ANSWERS = (
     4  # to a state, at most: different actions, so that the distribution that is learnt is even per state
 )
 MAX_GRAD_NORM = 1.0
-_CRASHES = 10  # one after the other
+_CRASHES = 10  # one after the other, without a state in between
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def random_walks(make_env: MakeEnv, count: int, seed: int, guided: float = 0.0) 
 
     Raises:
         ValueError: the environment names no admissible actions, or no walkthrough that can be followed.
-        RuntimeError: it cannot be made, or crashes in one episode after the other.
+        RuntimeError: it cannot be made, or crashes in one reset after the other.
     """
     rng = np.random.default_rng(sequence(seed, STREAM, 0))
     states: list[State] = []
@@ -66,7 +66,7 @@ def random_walks(make_env: MakeEnv, count: int, seed: int, guided: float = 0.0) 
             states += walked
             if len(states) == count:
                 return states
-            crashes = crashes + 1 if crash else 0
+            crashes = crashes + 1 if crash and not walked else 0
             if crashes == _CRASHES:
                 raise RuntimeError(
                     f"the environment crashed in {crashes} episodes of the warm start: {crash}"

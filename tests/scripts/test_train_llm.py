@@ -150,6 +150,24 @@ def test_what_is_wrong_is_told_in_a_line(arguments, told):
     assert result.exception is None or isinstance(result.exception, SystemExit)
 
 
+def test_folders_and_devices_that_are_none_are_told_in_a_line(model, tmp_path, monkeypatch):
+    too_long = invoke(*small(model, "updates=1"), "--out", str(tmp_path / ("x" * 300)))
+    assert too_long.exit_code == 1
+    assert "File name too long; no update kept there" in too_long.output
+    command = [*small(model, "updates=1"), "--out", str(tmp_path / "out")]
+    assert invoke(*command).exit_code == 0
+    (tmp_path / "out" / "metrics.jsonl").unlink()
+    lost = invoke(*command)
+    assert lost.exit_code == 2
+    assert "has checkpoints and no metrics.jsonl; --overwrite begins anew" in lost.output
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    elsewhere = invoke(*small(model, "model.device=cuda"), "--out", str(tmp_path / "elsewhere"))
+    assert elsewhere.exit_code == 2
+    assert "got 'cuda', and PyTorch sees no GPU" in elsewhere.output
+    for result in (too_long, lost, elsewhere):
+        assert isinstance(result.exception, SystemExit)
+
+
 def script(*arguments: str) -> list[str]:
     return [sys.executable, "scripts/train_llm.py", *arguments]
 

@@ -203,6 +203,37 @@ class _Silent(TextSokobanEnv):
         return observation, info
 
 
+class _Flaky(TextSokobanEnv):
+    """Raises in every third step it makes, or in every reset."""
+
+    steps = 0
+
+    def __init__(self, in_reset=False):
+        super().__init__()
+        self.in_reset = in_reset
+
+    def reset(self, **kwargs):
+        if self.in_reset:
+            raise FileNotFoundError("the simulator's file is gone")
+        return super().reset(**kwargs)
+
+    def step(self, action):
+        _Flaky.steps += 1
+        if _Flaky.steps % 3 == 0:
+            raise KeyError("now and then")
+        return super().step(action)
+
+
+def test_crashes_of_the_environment_are_passed_over_until_there_is_nothing_else():
+    states = random_walks(_Flaky, 40, seed=1)
+    assert len(states) == 40
+    assert max(state.step for state in states) <= 2
+    with pytest.raises(
+        RuntimeError, match=r"crashed in 10 episodes of the warm start: FileNotFoundError: the sim"
+    ):
+        random_walks(partial(_Flaky, in_reset=True), 40, seed=1)
+
+
 def test_an_environment_without_admissible_actions_is_refused():
     with pytest.raises(ValueError, match="admissible"):
         random_walks(_Silent, 10, 0)
