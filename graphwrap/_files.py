@@ -57,6 +57,15 @@ def whole_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
         raise
 
 
+def remove(path: str | os.PathLike[str]) -> None:
+    """Remove a file or folder if it is there; of a link only the link."""
+    target = Path(path)
+    if target.is_dir() and not target.is_symlink():
+        shutil.rmtree(target)
+    else:
+        target.unlink(missing_ok=True)
+
+
 @contextmanager
 def system_errors() -> Iterator[None]:
     """Raise what libraries make of the system's errors, such as of a full disk, as the OSError that it was."""

@@ -176,6 +176,7 @@ def show_plan(settings: EvaluationSettings, console: Console) -> None:
     from rich.table import Table
     from rich.text import Text
 
+    from graphwrap.agents.engines.limits import Usage
     from graphwrap.agents.evaluation.parts import make_agent_alone
     from graphwrap.agents.evaluation.report import describe
     from graphwrap.agents.evaluation.settings import OPENAI, trials_of
@@ -211,7 +212,8 @@ def show_plan(settings: EvaluationSettings, console: Console) -> None:
         f"{steps:,.0f} steps, {prompts:,.0f} prompt tokens, {answers:,.0f} answer tokens at most",
     )
     if endpoint.prompt_price or endpoint.answer_price:
-        cost = (prompts * endpoint.prompt_price + answers * endpoint.answer_price) / 1e6
+        tokens = Usage(prompt_tokens=round(prompts), answer_tokens=round(answers))
+        cost = tokens.cost(endpoint.prompt_price, endpoint.answer_price)
         numbers.add_row("cost, by the prices given", f"about {cost:.2f} at most")
     console.print(numbers)
 

@@ -21,9 +21,13 @@ class Sampling:
     max_tokens: int = 512
     seed: int = 0
     first: int = 0  # the first prompt's place: as if so many came before it, in other processes
-    seeds: tuple[int, ...] | None = (
-        None  # of each prompt, so that its place does not matter; `seed` then does not either
-    )
+    # Of each prompt, so that its place does not matter; `seed` then does not either.
+    seeds: tuple[int, ...] | None = None
+
+    def check_seeds(self, prompts: int) -> None:
+        """Raises ValueError if there are `seeds`, but not one for each of so many prompts."""
+        if self.seeds is not None and len(self.seeds) != prompts:
+            raise ValueError(f"there is a seed per prompt, {prompts}, got {len(self.seeds)} seeds")
 
 
 @dataclass(frozen=True, eq=False)

@@ -74,8 +74,7 @@ class TransformersEngine(Engine):
             raise ValueError(f"temperature is at least 0, got {sampling.temperature}")
         if sampling.max_tokens < 1:
             raise ValueError(f"max_tokens is at least 1, got {sampling.max_tokens}")
-        if sampling.seeds is not None and len(sampling.seeds) != len(prompts):
-            raise ValueError(f"there is a seed per prompt, {len(prompts)}, got {len(sampling.seeds)} seeds")
+        sampling.check_seeds(len(prompts))
         lengths = list(map(len, prompts))
         if not min(lengths):
             raise ValueError(f"a prompt has at least one token, prompt {lengths.index(0)} has none")

@@ -200,8 +200,7 @@ class VLLMEngine(Engine):
             )
         if sampling.max_tokens < 1:
             raise ValueError(f"max_tokens must be at least 1, got {sampling.max_tokens}")
-        if sampling.seeds is not None and len(sampling.seeds) != len(prompts):
-            raise ValueError(f"there is a seed per prompt, {len(prompts)}, got {len(sampling.seeds)} seeds")
+        sampling.check_seeds(len(prompts))
         for index, prompt in enumerate(prompts):
             if len(prompt) and not 0 <= min(prompt) <= max(prompt) < self._vocabulary:
                 raise ValueError(

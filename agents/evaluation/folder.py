@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from graphwrap._files import whole_file
+from graphwrap._files import remove, whole_file
 from graphwrap.agents.engines.limits import Usage
 from graphwrap.agents.evaluation.agents import load_templates
 from graphwrap.agents.evaluation.records import TRANSITIONS, Records
 from graphwrap.agents.evaluation.settings import COUNTED, FREE, EvaluationSettings
+from graphwrap.agents.runs.checkpoints import differences
 from graphwrap.agents.runs.config import flat
 from graphwrap.agents.runs.run_folder import LOCK, held
 
@@ -85,8 +85,8 @@ class EvaluationFolder:
         earlier = self.about() if (self.path / ABOUT).exists() and not overwrite else {"starts": []}
         if overwrite:
             for name in _OWN:
-                _remove(self.path / name)
-        _remove(self.path / ENGINE)
+                remove(self.path / name)
+        remove(self.path / ENGINE)
         self.records.clean()
         begun = {"command": command, "versions": versions(), "machine": machine()}
         self._write(
@@ -136,12 +136,7 @@ def counted(settings: EvaluationSettings) -> dict[str, Any]:
 
 
 def _differences(about: Mapping[str, Any], settings: EvaluationSettings) -> list[str]:
-    there, now = about["settings"], counted(settings)
-    found = [
-        f"{key}: {there.get(key)!r} there, {now.get(key)!r} asked for"
-        for key in dict.fromkeys([*now, *there])
-        if key not in FREE and there.get(key) != now.get(key)
-    ]
+    found = differences(about["settings"], counted(settings), FREE)
     if not found:  # a template by another name is told by that
         texts = _texts(settings)
         found = [
@@ -156,10 +151,3 @@ def _texts(settings: EvaluationSettings) -> dict[str, dict[str, Any]]:
     from dataclasses import asdict
 
     return {name: asdict(template) for name, template in load_templates(settings).items()}
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)

@@ -91,9 +91,8 @@ def _make_token_parts(settings: EvaluationSettings, folder: Path, say: Say) -> t
     if settings.threads:
         torch.set_num_threads(settings.threads)
     policy, _ = make_policy(_untrained(settings), folder / START, say)
-    policy.base.to(
-        policy.dtype
-    )  # nothing is trained, so the weights need no more digits than the computation
+    # Nothing is trained, so the weights need no more digits than the computation.
+    policy.base.to(policy.dtype)
     longest = settings.rollout.max_tokens
     if settings.agent.name == REFLEXION:
         longest = max(longest, settings.agent.reflect_max_tokens)

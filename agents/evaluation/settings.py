@@ -11,7 +11,16 @@ from typing import Any
 
 from graphwrap.agents.runs.checkpoints import FREE as FREE_IN_TRAINING
 from graphwrap.agents.runs.checkpoints import MODEL
-from graphwrap.agents.runs.checks import NOT_NEGATIVE, POSITIVE, RULES, TEXT, at_least, faults_of, one_of
+from graphwrap.agents.runs.checks import (
+    NOT_NEGATIVE,
+    POSITIVE,
+    RULES,
+    TEXT,
+    at_least,
+    faults_of,
+    one_of,
+    vllm_temperature_faults,
+)
 from graphwrap.agents.runs.config import load_settings_of
 from graphwrap.agents.runs.run_folder import SETTINGS, RunFolder
 from graphwrap.agents.settings import LoraSettings, Settings
@@ -179,7 +188,7 @@ def trials_of(settings: EvaluationSettings) -> int:
 def faults_of_evaluation(settings: EvaluationSettings) -> list[str]:
     """What is wrong with the values: a rule, the value and the way out for each; empty if all is well."""
     faults = faults_of(settings, _RULES)
-    name, endpoint, temperature = settings.engine.name, settings.openai, settings.evaluation.temperature
+    name, endpoint = settings.engine.name, settings.openai
     if endpoint.key_variable and not _NAME.fullmatch(endpoint.key_variable):
         faults.append(
             "openai.key_variable must be the name of an environment variable, in capitals such as OPENAI_API_KEY (what "
@@ -205,8 +214,8 @@ def faults_of_evaluation(settings: EvaluationSettings) -> list[str]:
                 f"prompt.prefill must be empty for engine.name=openai, got {settings.prompt.prefill!r}: an endpoint "
                 "begins its answers by itself"
             )
-    if name == "vllm" and temperature and not 0.01 <= temperature <= 2:
-        faults.append(f"evaluation.temperature must be 0 or from 0.01 to 2 for vLLM, got {temperature}")
+    if name == "vllm":
+        faults += vllm_temperature_faults("evaluation.temperature", settings.evaluation.temperature)
     return faults
 
 

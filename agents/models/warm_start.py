@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import count as count_up
 from typing import Any
 
 import numpy as np
@@ -59,19 +58,18 @@ def random_walks(make_env: MakeEnv, count: int, seed: int, guided: float = 0.0) 
     """
     rng = np.random.default_rng(sequence(seed, STREAM, 0))
     states: list[State] = []
-    crashes = 0
+    episode = crashes = 0
     with EnvPool(make_env, 1) as pool:
-        for episode in count_up():
+        while len(states) < count:
             walked, crash = _walk(pool, seed_of(seed, STREAM, 1, episode), count - len(states), rng, guided)
             states += walked
-            if len(states) == count:
-                return states
+            episode += 1
             crashes = crashes + 1 if crash and not walked else 0
             if crashes == _CRASHES:
                 raise RuntimeError(
                     f"the environment crashed in {crashes} episodes of the warm start: {crash}"
                 )
-    raise AssertionError
+    return states
 
 
 def _walk(

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -194,13 +194,12 @@ class Checkpoints:
 
 
 def saved_settings(settings: Settings) -> dict[str, Any]:
-    """The settings by dotted name as JSON gives them back, and a digest of the template's text."""
+    """The settings by dotted name, and a digest of the template's text."""
     from graphwrap.agents.prompts import PromptTemplate
     from graphwrap.agents.runs.config import flat
 
     text = repr(PromptTemplate.load(settings.prompt.template))
-    saved: dict[str, Any] = json.loads(json.dumps(flat(settings)))
-    return {**saved, TEMPLATE_TEXT: hashlib.sha256(text.encode()).hexdigest()[:12]}
+    return {**flat(settings), TEMPLATE_TEXT: hashlib.sha256(text.encode()).hexdigest()[:12]}
 
 
 def changed_settings(there: Mapping[str, Any], settings: Settings) -> list[str]:
@@ -210,21 +209,27 @@ def changed_settings(there: Mapping[str, Any], settings: Settings) -> list[str]:
         there: The earlier run's, of `saved_settings`. What it does not name is as it is by default.
         settings: Of the run to go on.
     """
+    from graphwrap.agents.runs.config import flat
+
     free = FREE | ({"updates"} if settings.ppo.schedule == "constant" else set())
     now = saved_settings(settings)
-    there = {TEMPLATE_TEXT: now[TEMPLATE_TEXT], **json.loads(json.dumps(flat_defaults())), **there}
+    return differences({TEMPLATE_TEXT: now[TEMPLATE_TEXT], **flat(Settings()), **there}, now, free)
+
+
+def differences(there: Mapping[str, Any], now: Mapping[str, Any], free: Collection[str]) -> list[str]:
+    """The settings that differ, each with both values; as JSON, in which a number that is a key is a text.
+
+    Args:
+        there: Those of something earlier, by name.
+        now: Those asked for.
+        free: Names of settings that may differ.
+    """
+    there, now = (json.loads(json.dumps(settings)) for settings in (there, now))
     return [
         f"{key}: {there.get(key)!r} there, {now.get(key)!r} asked for"
         for key in dict.fromkeys([*now, *there])
         if key not in free and there.get(key) != now.get(key)
     ]
-
-
-def flat_defaults() -> dict[str, Any]:
-    """Every setting's default by dotted name."""
-    from graphwrap.agents.runs.config import flat
-
-    return flat(Settings())
 
 
 def restore(policy: Policy, checkpoint: Checkpoint) -> None:

@@ -145,6 +145,13 @@ def shaped_sampling_fault(key: str) -> str:
     )
 
 
+def vllm_temperature_faults(key: str, temperature: float) -> list[str]:
+    """What is wrong with a temperature for playing with vLLM: nothing if the list is empty."""
+    if temperature == 0 or 0.01 <= temperature <= 2:
+        return []
+    return [f"{key} must be 0 or from 0.01 to 2 for vLLM, got {temperature}"]
+
+
 def _faults_of_pairs(settings: Settings) -> list[str]:
     env, model, engine, rollout, credit = (
         settings.env,
@@ -200,9 +207,7 @@ def _faults_of_pairs(settings: Settings) -> list[str]:
     if engine.name == "vllm":
         if not 0.01 <= rollout.temperature <= 2:
             faults.append(f"rollout.temperature must be from 0.01 to 2 for vLLM, got {rollout.temperature}")
-        held_out = settings.validation.temperature
-        if held_out and not 0.01 <= held_out <= 2:
-            faults.append(f"validation.temperature must be 0 or from 0.01 to 2 for vLLM, got {held_out}")
+        faults += vllm_temperature_faults("validation.temperature", settings.validation.temperature)
     if engine.name != "vllm":
         wanted = {
             "engine.own_process": engine.own_process,

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import uuid
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
-from graphwrap._files import remove_folder, whole_file
+from graphwrap._files import remove, remove_folder, whole_file
 from graphwrap.agents.runs.checkpoints import Checkpoint, Checkpoints, changed_settings, saved_settings
 from graphwrap.agents.runs.config import to_yaml
 from graphwrap.agents.runs.tracking import EPISODES, METRICS, TENSORBOARD, TRANSITIONS, read_metrics
@@ -101,11 +100,11 @@ class RunFolder:
             if (self.path / CHECKPOINTS).is_dir():
                 remove_folder(self.path / CHECKPOINTS)  # first: without rows they could not be gone on with
             for name in _OWN:
-                _remove(self.path / name)
+                remove(self.path / name)
         checkpoint = self.checkpoints.latest
         if checkpoint is None:  # nothing that was done before the first checkpoint is used
-            _remove(self.start)
-        _remove(self.engine)
+            remove(self.start)
+        remove(self.engine)
         self.checkpoints.clean()
         known = (self.path / ABOUT).exists() and not overwrite
         earlier = self.about() if known else {"id": uuid.uuid4().hex[:12], "starts": []}
@@ -178,10 +177,3 @@ def changed_versions(checkpoint: Checkpoint) -> list[str]:
         for name in dict.fromkeys([*now, *checkpoint.versions])
         if checkpoint.versions.get(name) != now.get(name)
     ]
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)

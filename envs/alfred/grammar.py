@@ -237,7 +237,9 @@ def _convert(symbol: Any) -> Any:
         return Conditional(_convert(symbol.expression), _query(symbol.given) if symbol.given else None)
     if isinstance(symbol, textgen.ListSymbol):
         return Listing(_convert(symbol.symbol))
-    raise NotImplementedError(f"unknown symbol {symbol!r}")
+    raise ValueError(
+        f"a symbol of a grammar is text, a name, an expression, a condition or a list, got {symbol!r}"
+    )
 
 
 @lru_cache(maxsize=1024)

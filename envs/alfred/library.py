@@ -37,9 +37,8 @@ _HEADER = struct.Struct("<16x HHIQQQIHHHHHH")  # of a 64-bit ELF file, after its
 _SEGMENT = struct.Struct("<IIQQQQQQ")
 _LOADED = 1  # the type of a segment that is mapped
 
-_idle: list[
-    ctypes.CDLL
-] = []  # what cannot be unloaded is shared by all engines of the process, one after the other
+# What cannot be unloaded is shared by all engines of the process, one after the other.
+_idle: list[ctypes.CDLL] = []
 _lock = threading.Lock()
 
 

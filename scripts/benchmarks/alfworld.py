@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -17,6 +17,8 @@ from graphwrap.scripts.benchmarks.ratio import Measured, Ratio, interleaved
 if TYPE_CHECKING:
     from graphwrap.envs.alfred.engine import Engine
     from graphwrap.envs.alfred.houses import Size
+
+S = TypeVar("S")
 
 SIZES: tuple[Size, ...] = ("small", "release")
 STEP_BARS = {"small": 5.0, "release": 4.0}
@@ -42,16 +44,16 @@ def _measure(settings: Settings, size: str, games: list[Path]) -> list[Measured]
     from graphwrap.envs.alfred.caching import cached_game
     from graphwrap.envs.alfred.engine import Engine
 
-    engine, stock = Engine(), Stock()
+    engine, stock = Engine(), Stock(_seen)
     steps, their_steps = settings.sized(1500, 20), settings.sized(40, 5)
     for game in games:
         if _walk(engine, game, COMPARED)[1] != _walk(stock, game, COMPARED)[1]:
             raise RuntimeError(f"graphwrap's engine and TextWorld's disagree about {game}")
 
-    def stepping(player: Engine | Stock, count: int) -> Callable[[], float]:
+    def stepping(player: Engine | Stock[Seen], count: int) -> Callable[[], float]:
         return lambda: len(games) * count / sum(_walk(player, game, count)[0] for game in games)
 
-    def resetting(player: Engine | Stock) -> Callable[[], float]:
+    def resetting(player: Engine | Stock[Seen]) -> Callable[[], float]:
         def once() -> float:
             cached_game.cache_clear()
             return len(games) / _cpu_seconds(lambda: [player.load(game) for game in games])
@@ -101,37 +103,43 @@ class Seen(NamedTuple):
     won: bool
 
 
-class Stock:
-    """TextWorld's own environment, with ALFWorld's names for things."""
+class Stock(Generic[S]):
+    """TextWorld's own environment, with ALFWorld's names for things.
 
-    def __init__(self) -> None:
+    Args:
+        read: What is made of its states.
+    """
+
+    def __init__(self, read: Callable[[Any], S]) -> None:
         from graphwrap.envs.alfred.imports import importing
+        from graphwrap.envs.alfred.translation import muted
 
-        with importing():
+        self.read = read
+        with importing(), muted():
             import textworld
             from alfworld.agents.environment.alfred_tw_env import AlfredDemangler, AlfredInfos
             from textworld.envs import PddlEnv
         infos = textworld.EnvInfos(won=True, admissible_commands=True)
         self.env = AlfredInfos(AlfredDemangler(PddlEnv(infos), shuffle=False))
 
-    def load(self, path: Path) -> Seen:
+    def load(self, path: Path) -> S:
         """Begin the game of a file."""
         from graphwrap.envs.alfred.translation import muted
 
         with muted():
             self.env.load(str(path))
-            return _seen(self.env.reset())
+            return self.read(self.env.reset())
 
-    def step(self, command: str) -> Seen:
+    def step(self, command: str) -> S:
         """Do a command."""
-        return _seen(self.env.step(command)[0])
+        return self.read(self.env.step(command)[0])
 
 
 def _seen(state: Any) -> Seen:
     return Seen(state.feedback, tuple(state["admissible_commands"]), bool(state["won"]))
 
 
-def _walk(player: Engine | Stock, game: Path, steps: int) -> tuple[float, list[Any]]:
+def _walk(player: Engine | Stock[Seen], game: Path, steps: int) -> tuple[float, list[Any]]:
     """CPU seconds of the steps of a random walk, and what was seen of it."""
     rng = np.random.default_rng(0)
     seen = []

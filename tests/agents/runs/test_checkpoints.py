@@ -161,6 +161,11 @@ def test_settings_that_decide_the_curve(tmp_path):
     ]
 
 
+def test_differences_are_those_that_json_keeps():
+    assert differences({"table": {"1": [2]}}, {"table": {1: (2,)}}, ()) == []
+    assert differences({"a": 1, "b": 2}, {"a": 2, "b": 3, "c": None}, {"b"}) == ["a: 1 there, 2 asked for"]
+
+
 KILLED = """
 import os, signal, sys, time
 from tests.agents.small_runs import small_policy, small_settings

@@ -10,30 +10,14 @@ import numpy as np
 
 from graphwrap.envs.alfred.engine import Engine, State
 from graphwrap.envs.alfred.facts import read_facts
-from graphwrap.envs.alfred.imports import importing
-from graphwrap.envs.alfred.translation import muted
+from graphwrap.scripts.benchmarks.alfworld import Stock
 
 STRANGE = ["", "jump", " look ", "Look", "go to", "go to mug 99", "look\n", "put apple 1 in/on fridge 1"]
 
 
-class Stock:
-    """Plays like an `Engine`."""
-
-    def __init__(self) -> None:
-        with importing(), muted():
-            import textworld
-            from alfworld.agents.environment.alfred_tw_env import AlfredDemangler, AlfredInfos
-            from textworld.envs import PddlEnv
-        infos = textworld.EnvInfos(won=True, admissible_commands=True)
-        self.env = AlfredInfos(AlfredDemangler(PddlEnv(infos), shuffle=False))
-
-    def load(self, path: Path) -> State:
-        with muted():
-            self.env.load(str(path))
-            return _state(self.env.reset())
-
-    def step(self, command: str) -> State:
-        return _state(self.env.step(command)[0])
+def stock() -> Stock[State]:
+    """It plays like an `Engine`."""
+    return Stock(_state)
 
 
 def _state(state: Any) -> State:
@@ -42,7 +26,7 @@ def _state(state: Any) -> State:
     return State(state.feedback, tuple(state["admissible_commands"]), state["won"], read_facts(facts, names))
 
 
-def play(player: Engine | Stock, path: Path, steps: int, seed: int = 0) -> Iterator[State]:
+def play(player: Engine | Stock[State], path: Path, steps: int, seed: int = 0) -> Iterator[State]:
     """A random walk that does much, with commands that do not exist, and that begins anew in the middle."""
     rng = np.random.default_rng(seed)
     state = player.load(path)

@@ -10,7 +10,7 @@ import pytest
 
 from graphwrap.envs.alfred import caching
 from graphwrap.envs.alfred.engine import Engine, State
-from tests.envs.alfred.stock import Stock, play
+from tests.envs.alfred.stock import play, stock
 
 pytestmark = pytest.mark.alfworld
 
@@ -26,7 +26,7 @@ def digest(states: Iterable[State]) -> str:
 
 
 def test_a_short_walk_is_the_same(small_games: list[Path]) -> None:
-    assert digest(play(Engine(), small_games[0], 30)) == digest(play(Stock(), small_games[0], 30))
+    assert digest(play(Engine(), small_games[0], 30)) == digest(play(stock(), small_games[0], 30))
 
 
 @pytest.mark.slow
@@ -37,7 +37,7 @@ def test_long_walks_are_the_same(
 ) -> None:
     game = small_games[2 + place] if size == "small" else release_games[place]
     walked = list(play(Engine(), game, 200))
-    assert digest(walked) == digest(play(Stock(), game, 200))
+    assert digest(walked) == digest(play(stock(), game, 200))
     told = {state.observation.split()[1] for state in walked}
     assert {"arrive", "are", "pick", "move", "open", "happens."} <= told
 
@@ -50,14 +50,14 @@ def test_textworlds_own_code_is_there_too(small_games: list[Path]) -> None:
 
 def test_winning_is_the_same(small_games: list[Path]) -> None:
     for game in (small_games[0], small_games[-1]):
-        quick, stock = Engine(), Stock()
-        states = [(quick.load(game), stock.load(game))]
+        quick, slow = Engine(), stock()
+        states = [(quick.load(game), slow.load(game))]
         plan = quick.plan()
-        states += [(quick.step(command), stock.step(command)) for command in plan]
+        states += [(quick.step(command), slow.step(command)) for command in plan]
         assert all(ours == theirs for ours, theirs in states)
         assert [ours.won for ours, _ in states] == [False] * len(plan) + [True]
         for command in ("look", "inventory", "jump"):  # the engine goes on after the end
-            assert quick.step(command) == stock.step(command)
+            assert quick.step(command) == slow.step(command)
 
 
 def test_a_game_played_before_begins_as_it_did(small_games: list[Path]) -> None:
@@ -71,4 +71,4 @@ def test_a_game_is_read_again_before_it_takes_much_memory(
     small_games: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(caching, "_RELOADED_AFTER", 5)
-    assert list(play(Engine(), small_games[0], 24, seed=1)) == list(play(Stock(), small_games[0], 24, seed=1))
+    assert list(play(Engine(), small_games[0], 24, seed=1)) == list(play(stock(), small_games[0], 24, seed=1))

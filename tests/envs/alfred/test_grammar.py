@@ -11,7 +11,7 @@ import pytest
 from graphwrap.envs.alfred.engine import Engine, GameFileError
 from graphwrap.envs.alfred.grammar import Terminal, read_grammar
 from graphwrap.envs.alfred.tables import grammar
-from tests.envs.alfred.stock import Stock
+from tests.envs.alfred.stock import stock
 
 pytestmark = pytest.mark.alfworld
 
@@ -34,7 +34,7 @@ def test_any_task_reads_as_in_textworld(task: str, small_games: list[Path], tmp_
     game["grammar"] = grammar().replace("UNKNOWN GOAL", task)
     path = tmp_path / "game.tw-pddl"
     path.write_text(json.dumps(game))
-    assert Engine().load(path) == Stock().load(path)
+    assert Engine().load(path) == stock().load(path)
 
 
 def test_a_grammar_that_cannot_be_read_is_named(small_games: list[Path], tmp_path: Path) -> None:
