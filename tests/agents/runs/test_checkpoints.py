@@ -12,7 +12,14 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from graphwrap.agents.runs.checkpoints import ABOUT, TRAINER, Checkpoints, changed_settings, restore
+from graphwrap.agents.runs.checkpoints import (
+    ABOUT,
+    TRAINER,
+    Checkpoints,
+    changed_settings,
+    differences,
+    restore,
+)
 from tests.agents.small_runs import small_policy, small_settings
 
 pytestmark = pytest.mark.llm
