@@ -34,6 +34,7 @@ def make_app() -> Any:
     from graphwrap.scripts.alfworld_command import alfworld_games
     from graphwrap.scripts.benchmark import bench
     from graphwrap.scripts.compare import compare
+    from graphwrap.scripts.diagnose_command import diagnose
     from graphwrap.scripts.evaluate import evaluate
     from graphwrap.scripts.levels_command import make_levels_app
     from graphwrap.scripts.methods_command import methods
@@ -71,6 +72,7 @@ def make_app() -> Any:
     app.add_typer(make_models_app(), name="models")
     app.command()(train_llm)
     app.command()(evaluate)
+    app.command()(diagnose)
     app.command()(alfworld_games)
     app.command()(bench)
 

@@ -8,7 +8,8 @@ import numpy as np
 
 from graphwrap._jit import jit
 from graphwrap.graph import TransitionGraph
-from graphwrap.kernels.grouping import FloatArray, Int32Array, ids_within
+from graphwrap.kernels.grouping import BoolArray, FloatArray, Int32Array, ids_within
+from graphwrap.kernels.propagation import count_ends_ahead, count_visitors
 from graphwrap.transitions import Outcome
 
 MOSTLY_UNIQUE = 0.9
@@ -36,6 +37,11 @@ def diagnose(graph: TransitionGraph, advantages: FloatArray) -> dict[str, float]
         - `no_success_share`, `only_success_share`: shares of groups, among those with a scored episode.
         - `progress_in_failures`, `progress_in_successes`: share of steps with d(s') < d(s) within failed and within
           successful episodes of groups with a success (GraphGPO, arXiv 2605.26684, Figure 1).
+        - `propagation_degree`: mean over the steps of the number of scored episodes whose outcome reaches the value of
+          the step's state (GRAFT, arXiv 2609.28963): those that end in a step from this state, or from one that can be
+          reached from it. `single_propagation_share`: share of the steps where that is one episode at most.
+        - `visit_degree`, `single_visit_share`: the same of the scored episodes that visit the state, whose returns are
+          all that GiGPO (arXiv 2505.10978) compares there.
     """
     t = graph.transitions
     num_steps = len(graph.source)
@@ -59,6 +65,8 @@ def diagnose(graph: TransitionGraph, advantages: FloatArray) -> dict[str, float]
         t.outcome,
         graph.solved[t.episode_task],
     )
+    propagation = graph.at_nodes(_ends_ahead(graph.union))[graph.source]
+    visits = count_visitors(*graph.outgoing, t.episode, _scored(t.outcome))[graph.source]
 
     return {
         "steps": float(num_steps),
@@ -77,6 +85,10 @@ def diagnose(graph: TransitionGraph, advantages: FloatArray) -> dict[str, float]
         "only_success_share": _share(only_success, groups),
         "progress_in_failures": _share(progressed[Outcome.FAILURE], moved[Outcome.FAILURE]),
         "progress_in_successes": _share(progressed[Outcome.SUCCESS], moved[Outcome.SUCCESS]),
+        "propagation_degree": _share(int(propagation.sum()), num_steps),
+        "single_propagation_share": _share(int(np.count_nonzero(propagation <= 1)), num_steps),
+        "visit_degree": _share(int(visits.sum()), num_steps),
+        "single_visit_share": _share(int(np.count_nonzero(visits <= 1)), num_steps),
     }
 
 
@@ -110,6 +122,27 @@ def warn_if_useless(graph: TransitionGraph, advantages: FloatArray, stacklevel: 
             UserWarning,
             stacklevel=stacklevel + 1,
         )
+
+
+def _scored(outcome: np.ndarray) -> BoolArray:
+    return (outcome == Outcome.SUCCESS) | (outcome == Outcome.FAILURE)
+
+
+def _ends_ahead(graph: TransitionGraph) -> Int32Array:
+    """int32 (M,): the scored episodes whose outcome reaches each node, where an outcome is a sink (`OutcomeEdges`)."""
+    t = graph.transitions
+    last = t.order[t.episode_offsets[1:] - 1]
+    target = graph.target.copy()
+    target[last[t.outcome == Outcome.FAILURE]] = graph.num_nodes
+    indptr, rows = graph.outgoing
+    return count_ends_ahead(
+        indptr,
+        target[rows],
+        graph.task_offsets,
+        graph.task_episodes,
+        graph.source[last],
+        _scored(t.outcome),
+    )
 
 
 def _share(part: int, whole: int) -> float:

@@ -1,10 +1,11 @@
+import dataclasses
 import math
 import warnings
 
 import numpy as np
 import pytest
 
-from graphwrap import GraphGPO, Transitions
+from graphwrap import GraphGPO, PersistentGraph, Transitions
 
 
 @pytest.fixture
@@ -31,6 +32,11 @@ def test_the_figure_in_numbers(credit):
         "only_success_share": 0,
         "progress_in_failures": pytest.approx(1 / 3),
         "progress_in_successes": pytest.approx(3 / 5),
+        # Only s22 lies behind the last branch: from it one episode's end is reached, from all others both.
+        "propagation_degree": pytest.approx(15 / 8),
+        "single_propagation_share": pytest.approx(1 / 8),
+        "visit_degree": pytest.approx(13 / 8),
+        "single_visit_share": pytest.approx(3 / 8),
     }
     assert all(type(number) is float for number in credit.diagnostics.values())
 
@@ -54,6 +60,51 @@ def test_shares_without_a_base_are_nan():
         diagnostics = GraphGPO()(chain(4)).diagnostics
     assert math.isnan(diagnostics["progress_in_failures"])
     assert diagnostics["no_success_share"] == 1
+
+
+def two_walks(**columns):
+    """Episode 0 goes a, b, c, episode 1 goes b, c, d; both end there."""
+    return Transitions.from_columns(
+        task=[0] * 6,
+        episode=[0] * 3 + [1] * 3,
+        step=[0, 1, 2] * 2,
+        state=["a", "b", "c", "b", "c", "d"],
+        action=[0] * 6,
+        next_state=["b", "c", "end", "c", "d", "end"],
+        reward=[0.0] * 6,
+        truncated=[False] * 6,
+        **{"terminated": [False, False, True] * 2, **columns},
+    )
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_degrees_tell_apart_what_reaches_a_state_and_what_visits_it():
+    diagnostics = GraphGPO()(two_walks()).diagnostics
+    # b and c are visited by both, and from a the end of episode 1 can be reached, which never was there.
+    assert diagnostics["propagation_degree"] == pytest.approx((2 + 2 * 2 + 2 * 2 + 1) / 6)
+    assert diagnostics["single_propagation_share"] == pytest.approx(1 / 6)
+    assert diagnostics["visit_degree"] == pytest.approx((1 + 2 * 2 + 2 * 2 + 1) / 6)
+    assert diagnostics["single_visit_share"] == pytest.approx(2 / 6)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_an_unfinished_episode_has_no_outcome_to_reach_a_state():
+    # Episode 0 stops in the state it was last seen in, c's successor "end"; nothing comes from it.
+    diagnostics = GraphGPO()(two_walks(terminated=[False] * 5 + [True])).diagnostics
+    assert diagnostics["propagation_degree"] == 1
+    assert diagnostics["single_propagation_share"] == 1
+    assert diagnostics["visit_degree"] == pytest.approx((0 + 2 + 2 + 1) / 6)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_remembered_episodes_reach_a_state_but_are_no_visits_of_this_batch():
+    first, second = two_walks(), two_walks(terminated=[False, False, True] * 2)
+    method = PersistentGraph("graphgpo")
+    before = method(first).diagnostics
+    second = dataclasses.replace(second, episode_labels=[2, 3])
+    after = method(second).diagnostics
+    assert after["propagation_degree"] == 2 * before["propagation_degree"]
+    assert after["visit_degree"] == before["visit_degree"]
 
 
 def test_unique_states_and_zero_credit_warn_once_each():

@@ -160,7 +160,12 @@ def make_policy(settings: Settings, start: Path, say: Say = print) -> tuple[Poli
         policy.restore(start)
     else:
         say("makes a tiny model, which learns the format from random actions")
-        policy = tiny_policy(settings, env_maker(settings.env), critic=critic)
+        epochs = settings.model.tiny.warm_start_epochs
+
+        def report(epoch: int, loss: float) -> None:
+            say(f"warm start: epoch {epoch + 1} of {epochs}, {loss:.3f} nats per token")
+
+        policy = tiny_policy(settings, env_maker(settings.env), critic=critic, report=report)
         with system_errors():
             policy.save(start)
     if settings.ppo.kl:

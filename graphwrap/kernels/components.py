@@ -73,7 +73,7 @@ def _solve_small_blocks(  # type: ignore[no-untyped-def]
 def _solve_large_block(  # type: ignore[no-untyped-def]
     nodes, indptr, target, weight, gain, gamma, place, value, system
 ):
-    offsets = _components(nodes, indptr, target)
+    offsets = strongly_connected(nodes, indptr, target)
     for c in range(len(offsets) - 1):
         members = nodes[offsets[c] : offsets[c + 1]]
         if len(members) <= SMALL:
@@ -121,7 +121,7 @@ def _solve_small(  # type: ignore[no-untyped-def]
 
 
 @jit
-def _components(nodes: Int32Array, indptr: Int32Array, target: Int32Array) -> Int32Array:
+def strongly_connected(nodes: Int32Array, indptr: Int32Array, target: Int32Array) -> Int32Array:
     """Reorder `nodes`, a contiguous range, by strongly connected component, each after all those it leads to.
 
     Tarjan's algorithm, without recursion. Returns int32 (C + 1,): component c is

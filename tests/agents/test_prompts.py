@@ -118,7 +118,7 @@ def test_an_unknown_name_lists_the_known() -> None:
 
 
 def test_shipped_templates() -> None:
-    assert template_names() == ["react", "reflect", "reflexion", "sokoban", "think", "tiny"]
+    assert template_names() == ["brief", "react", "reflect", "reflexion", "sokoban", "think", "tiny"]
     assert filled(PromptTemplate.load("tiny")) == ["an attic"]
     assert not PromptTemplate.load("tiny").think
     for name in ("think", "sokoban"):
