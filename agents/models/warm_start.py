@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from graphwrap.agents.learning.minibatches import micro_batches
 from graphwrap.agents.policy import Policy
 from graphwrap.agents.prompting.answers import parse_action
 from graphwrap.agents.prompts import Prompter, PromptTemplate, Turn
@@ -167,6 +168,7 @@ def warm_start(
     epochs: int,
     learning_rate: float,
     max_tokens: int,
+    tokens_per_batch: int = 16384,
     seed: int = 0,
     report: Callable[[int, float], None] | None = None,
 ) -> list[float]:
@@ -181,6 +183,7 @@ def warm_start(
         epochs: passes over the states.
         learning_rate: of the first step.
         max_tokens: that an answer may have.
+        tokens_per_batch: that go through the model at once, padding included; it changes nothing else.
         seed: of the actions and the order of the rows.
         report: called after each epoch with its number and mean loss.
 
@@ -208,15 +211,19 @@ def warm_start(
         total = tokens = 0.0
         for start in range(0, len(order), BATCH):
             rows = [(prompts[row], answer) for row in order[start : start + BATCH] for answer in chosen[row]]
-            result = policy.evaluate([prompt for prompt, _ in rows], [answer for _, answer in rows], 1.0)
-            count = int(result.mask.sum())
-            loss = -result.log_probs.sum() / count
+            asked, answered = [prompt for prompt, _ in rows], [answer for _, answer in rows]
+            count = sum(map(len, answered))
             optimizer.zero_grad()
-            loss.backward()
+            for part in micro_batches(np.arange(len(rows)), asked, answered, tokens_per_batch):
+                part.sort()
+                result = policy.evaluate([asked[row] for row in part], [answered[row] for row in part], 1.0)
+                loss = -result.log_probs.sum() / count
+                loss.backward()
+                total += loss.item() * count
             torch.nn.utils.clip_grad_norm_(weights, MAX_GRAD_NORM)
             optimizer.step()
             schedule.step()
-            total, tokens = total + loss.item() * count, tokens + count
+            tokens += count
         losses.append(total / tokens)
         if report is not None:
             report(epoch, losses[-1])
@@ -263,6 +270,7 @@ def tiny_policy(
         epochs=tiny.warm_start_epochs,
         learning_rate=tiny.warm_start_learning_rate,
         max_tokens=settings.rollout.max_tokens,
+        tokens_per_batch=settings.ppo.tokens_per_batch,
         seed=settings.seed,
         report=report,
     )

@@ -168,6 +168,27 @@ def test_the_seed_decides_every_weight():
     assert not torch.equal(first["lm_head.weight"], other["lm_head.weight"])
 
 
+def test_what_goes_through_the_model_at_once_changes_rounding_alone():
+    def losses(tokens_per_batch):
+        template = "{task}\n{history}\n{observation}"  # prompts of many lengths
+        policy, prompter, states = make(KeyAndDoorEnv, template, settings_of(), 2)
+        told = warm_start(
+            policy,
+            prompter,
+            states,
+            epochs=2,
+            learning_rate=1e-2,
+            max_tokens=8,
+            tokens_per_batch=tokens_per_batch,
+        )
+        return told, policy
+
+    (whole, policy), (parts, other) = losses(16384), losses(64)
+    assert parts == pytest.approx(whole, abs=1e-4)
+    for name, weight in policy.model.named_parameters():
+        assert torch.allclose(weight, other.model.get_parameter(name), atol=1e-3)
+
+
 def test_the_reference_is_the_warm_policy():
     policy, prompter, states = make(TextSokobanEnv, "{observation}", settings_of())
     assert policy.has_reference

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from graphwrap import make_credit
 from graphwrap.agents.runs.config import flat, from_mapping, load_settings, shipped_configs, to_yaml
 from graphwrap.agents.settings import Settings
 
@@ -33,23 +34,33 @@ def test_shipped_settings_are_found_by_name_and_by_path_alike(name):
     assert load_settings(name) == load_settings(path)
 
 
-def test_the_papers_settings():
-    settings = load_settings("sokoban-qwen2.5-1.5b")
+@pytest.mark.parametrize(
+    ("name", "prompt_tokens", "steps", "minibatch", "omega"),
+    [
+        ("sokoban-qwen2.5-1.5b", 1024, 15, 64, 0.8),
+        ("alfworld-qwen2.5-1.5b", 2048, 50, 256, 0.1),
+        ("alfworld-qwen2.5-7b", 2048, 50, 256, 0.1),
+    ],
+)
+def test_the_papers_settings(name, prompt_tokens, steps, minibatch, omega):
+    settings = load_settings(name)
     rollout, ppo = settings.rollout, settings.ppo
     assert (rollout.tasks, rollout.group_size, rollout.max_tokens, rollout.temperature) == (16, 8, 512, 1.0)
-    assert (ppo.learning_rate, ppo.minibatch, ppo.kl, ppo.clip_low, ppo.clip_high) == (
-        1e-6,
-        64,
-        0.01,
-        0.2,
-        0.2,
-    )
-    assert (settings.prompt.max_tokens, settings.prompt.history, rollout.invalid_penalty) == (1024, 2, 0.1)
+    assert (ppo.learning_rate, ppo.minibatch, ppo.kl, ppo.epochs) == (1e-6, minibatch, 0.01, 1)
+    assert (ppo.clip_low, ppo.clip_high, ppo.ratio) == (0.2, 0.2, "token")
+    assert (settings.prompt.max_tokens, settings.prompt.history) == (prompt_tokens, 2)
+    assert rollout.invalid_penalty == 0.1
+    assert settings.credit.parameters == {"omega": omega}
     assert (settings.env.kwargs["max_steps"], settings.validation.temperature, settings.updates) == (
-        15,
+        steps,
         0.4,
         150,
     )
+
+
+def test_the_papers_graft_on_alfworld():
+    settings = load_settings("alfworld-qwen2.5-1.5b", ["credit.name=graft", "ppo.ratio=sequence"])
+    assert make_credit(settings.credit.name, **settings.credit.parameters).lam == 0.95
 
 
 def test_overrides_reach_every_depth_and_keep_the_rest(tmp_path):
