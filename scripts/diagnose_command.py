@@ -146,16 +146,17 @@ def draw(numbers: Mapping[str, np.ndarray], path: Path) -> None:
 
     figure = Figure(figsize=(9.5, 4.4), dpi=160, facecolor="white", layout="constrained")
     axes = figure.subplots()
-    bars = [(label, numbers[name], float(PAPERS[name].split()[-1])) for name, label in _BARS.items()]
-    for place, (_, values, theirs) in enumerate(bars):
-        known = values[~np.isnan(values)]
-        for offset, height, colour in (
-            (-0.2, known.mean() if len(known) else 0.0, "#009E73"),
-            (0.2, theirs, FAINT),
+    for place, name in enumerate(_BARS):
+        known = numbers[name][~np.isnan(numbers[name])]
+        ours = known.mean() if len(known) else 0.0
+        theirs = float(PAPERS[name].split()[-1])
+        for offset, height, told, colour in (
+            (-0.2, ours, f"{ours:.2f}" if len(known) else "none", "#009E73"),
+            (0.2, theirs, PAPERS[name], FAINT),
         ):
             axes.bar(place + offset, height, 0.38, color=colour, zorder=2)
             axes.annotate(
-                f"{height:.2f}",
+                told,
                 (place + offset, height),
                 xytext=(0, 3),
                 textcoords="offset points",
@@ -164,12 +165,12 @@ def draw(numbers: Mapping[str, np.ndarray], path: Path) -> None:
                 size=9,
             )
         if len(known) > 1:
-            axes.plot([place - 0.31] * 2, np.quantile(known, (0.1, 0.9)), color=INK, linewidth=1.4, zorder=3)
+            axes.plot([place - 0.33] * 2, np.quantile(known, (0.1, 0.9)), color=INK, linewidth=1.4, zorder=3)
     axes_style(
         axes, "Green: these episodes (line: 80% of their batches). Grey: the papers' ALFWorld runs", grid="y"
     )
-    axes.set_xticks(range(len(bars)), [label for label, _, _ in bars])
-    axes.set_ylim(0.0, 1.0)
+    axes.set_xticks(range(len(_BARS)), _BARS.values())
+    axes.set_ylim(0.0, 1.08)
     axes.set_ylabel("share of steps", color=INK, size=9.5)
     path.parent.mkdir(parents=True, exist_ok=True)
     with whole_file(path) as file:

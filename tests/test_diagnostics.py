@@ -98,10 +98,9 @@ def test_an_unfinished_episode_has_no_outcome_to_reach_a_state():
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_remembered_episodes_reach_a_state_but_are_no_visits_of_this_batch():
-    first, second = two_walks(), two_walks(terminated=[False, False, True] * 2)
     method = PersistentGraph("graphgpo")
-    before = method(first).diagnostics
-    second = dataclasses.replace(second, episode_labels=[2, 3])
+    before = method(two_walks()).diagnostics
+    second = dataclasses.replace(two_walks(), episode_labels=[2, 3])
     after = method(second).diagnostics
     assert after["propagation_degree"] == 2 * before["propagation_degree"]
     assert after["visit_degree"] == before["visit_degree"]
