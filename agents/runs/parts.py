@@ -155,7 +155,7 @@ def make_policy(settings: Settings, start: Path, say: Say = print) -> tuple[Poli
         say(f"loads {settings.model.path}")
         policy = Policy.load(settings.model, critic=critic, seed=seed_of(settings.seed, "model"))
     elif start.is_dir():
-        say("loads the tiny model of this run's start")
+        say("loads the tiny model that the run starts from")
         policy = Policy.load(replace(settings.model, path=str(start)), critic=critic)
         policy.restore(start)
     else:

@@ -28,11 +28,15 @@ _OWN = (SETTINGS, METRICS, TENSORBOARD, EPISODES, TRANSITIONS, CHECKPOINTS, STAR
 
 
 @contextmanager
-def held(folder: Path) -> Iterator[None]:
+def held(folder: Path, wait: bool = False) -> Iterator[None]:
     """Keep other processes from running in a folder, which is made.
 
+    Args:
+        folder: That no other process may hold.
+        wait: Until it is free.
+
     Raises:
-        ValueError: One does.
+        ValueError: One does, and is not waited for.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with open(folder / LOCK, "ab") as file:
@@ -42,7 +46,7 @@ def held(folder: Path) -> Iterator[None]:
             yield
             return
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         except OSError:
             raise ValueError(
                 f"{folder} must be used by one run at a time, and another process runs in it: wait for it, or "

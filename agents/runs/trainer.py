@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, nullcontext
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from graphwrap._files import whole_file
@@ -14,7 +15,7 @@ from graphwrap.agents.prompting.transcripts import to_markdown
 from graphwrap.agents.runs import tracking
 from graphwrap.agents.runs.checkpoints import Checkpoint, restore
 from graphwrap.agents.runs.config import flat
-from graphwrap.agents.runs.run_folder import RunFolder, changed_versions
+from graphwrap.agents.runs.run_folder import START, RunFolder, changed_versions, held
 from graphwrap.agents.runs.screen import Clock, Screen, stop_on_interrupt
 from graphwrap.agents.runs.tracking import Row, Tracker, file_of_update, read_metrics
 from graphwrap.agents.seeding import distinct_seeds
@@ -49,6 +50,8 @@ class Trainer:
         command: The command line, to be written down.
         console: Where progress is shown; None: nowhere.
         world: The processes, each with a trainer of its own; the main one writes the files and shows the progress.
+        start: A folder for the model that is made for this run, to be shared with runs that differ in nothing that
+            makes it; None: every run makes its own.
 
     Raises:
         ValueError: The folder holds something else, or a run with other settings. Nothing is changed.
@@ -63,9 +66,11 @@ class Trainer:
         command: str = "",
         console: Console | None = None,
         world: World | None = None,
+        start: Path | None = None,
     ) -> None:
         self.settings = settings
         self.folder = RunFolder(out)
+        self.start = start
         self.overwrite = overwrite
         self.command = command
         self.world = world or World()
@@ -223,7 +228,10 @@ class Trainer:
     def _make_parts(self, checkpoint: Checkpoint | None) -> Parts:
         from graphwrap.agents.runs.parts import make_parts
 
-        parts = make_parts(self.settings, self.folder.start, self.folder.engine, self._say, self.world)
+        start = self.folder.start if self.start is None else self.start / START
+        # The first run that needs a shared model makes it.
+        with nullcontext() if self.start is None else held(self.start, wait=True):
+            parts = make_parts(self.settings, start, self.folder.engine, self._say, self.world)
         try:
             if checkpoint is not None:
                 restore(parts.policy, checkpoint)

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 CONFIG = "sokoban-tiny"
 CREDITS = ("grpo", "gigpo", "graphgpo", "graft")
+STARTS = "starts"
+"""Models made from nothing, by seed, which the runs start from."""
 _NAMES = {
     "success": "success_rate",
     "outcome_return": "env_return",
@@ -61,8 +63,9 @@ class LLMSettings:
         self, credit: CreditSpec, seed: int, folder: Path, report: Report
     ) -> tuple[Rows, dict[str, Any]]:
         """Do a run in a folder of its own, which an interrupted one goes on in."""
+        from graphwrap.agents.runs.parts import TINY
         from graphwrap.agents.runs.trainer import Trainer
-        from graphwrap.agents.settings import CreditSettings
+        from graphwrap.agents.settings import CRITIC, CreditSettings
 
         method = dataclasses.replace(self.run.credit, name=credit.name, parameters=dict(credit.parameters))
         assert isinstance(method, CreditSettings)
@@ -76,7 +79,13 @@ class LLMSettings:
             steps += told["steps"]
             return make_row(told, steps)
 
-        trainer = Trainer(settings, folder / TRAININGS / run_name(credit.label, seed))
+        start = None
+        if (
+            settings.model.path == TINY
+        ):  # the same for every credit without a critic, and its warm start takes minutes
+            critic = "-critic" if credit.name == CRITIC else ""
+            start = folder / TRAININGS / STARTS / f"seed{seed}{critic}"
+        trainer = Trainer(settings, folder / TRAININGS / run_name(credit.label, seed), start=start)
         told = trainer.run(lambda row: report(make_row(row, float("nan"))))
         rows = [row_of(row) for row in told]
         facts = {

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from graphwrap.agents.runs.config import load_settings
 from graphwrap.agents.runs.tracking import read_metrics
+from graphwrap.agents.runs.trainer import Trainer
 from graphwrap.cli import make_app
 from graphwrap.scripts.comparison.results import Folder
 from graphwrap.scripts.comparison.training import DIAGNOSTICS, ROW
@@ -78,7 +80,7 @@ def test_credits_are_compared_and_runs_are_kept(tmp_path):
 
     anew = compare(tmp_path, "--credits", "ppo", "--seeds", "3,", "--overwrite", "--set", "env.processes=1")
     assert anew.exit_code == 0, anew.output
-    assert [path.name for path in (tmp_path / "trainings").iterdir()] == ["ppo-seed3"]
+    assert sorted(path.name for path in (tmp_path / "trainings").iterdir()) == ["ppo-seed3", "starts"]
     about = json.loads((tmp_path / "trainings" / "ppo-seed3" / "run.json").read_text())
     assert len(about["starts"]) == 1
     assert about["settings"]["env.processes"] == 0
@@ -101,3 +103,20 @@ def test_what_is_wrong_is_said_before_anything_starts(tmp_path, arguments, messa
     assert result.exit_code == 2
     assert message in result.output
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.slow
+def test_runs_of_a_seed_share_their_start_and_are_what_they_are_alone(tmp_path):
+    result = compare(tmp_path / "together", "--credits", "grpo,graphgpo,ppo", "--seeds", "5,", "--jobs", "2")
+    assert result.exit_code == 0, result.output
+    trainings = tmp_path / "together" / "trainings"
+    starts = sorted(folder.name for folder in (trainings / "starts").iterdir())
+    assert starts == ["seed5", "seed5-critic"]
+    assert not list(trainings.glob("*-seed5/start"))
+    settings = load_settings(
+        "sokoban-tiny", [*TINY, "credit.name=graphgpo", "credit.parameters.omega=0.8", "updates=2", "seed=5"]
+    )
+    alone = Trainer(settings, tmp_path / "alone").run()
+    together = read_metrics(trainings / "graphgpo-seed5")
+    for name in ("success_rate", "loss", "kl", "entropy", "grad_norm", "validation/success_rate"):
+        assert [row.get(name) for row in together] == [row.get(name) for row in alone]
