@@ -11,6 +11,7 @@ from graphwrap.graph import TransitionGraph
 from graphwrap.kernels.grouping import BoolArray, FloatArray, Int32Array, ids_within
 from graphwrap.kernels.propagation import count_ends_ahead, count_visitors
 from graphwrap.transitions import Outcome
+from graphwrap.values import outcome_targets
 
 MOSTLY_UNIQUE = 0.9
 """Share of steps in node groups of one above which a warning is given."""
@@ -67,6 +68,9 @@ def diagnose(graph: TransitionGraph, advantages: FloatArray) -> dict[str, float]
     )
     propagation = graph.at_nodes(_ends_ahead(graph.union))[graph.source]
     visits = count_visitors(*graph.outgoing, t.episode, _scored(t.outcome))[graph.source]
+    # A step that no outcome reaches says something where there is an outcome.
+    steps_of_known = num_steps if np.any(_scored(graph.union.transitions.outcome)) else 0
+    steps_of_scored = num_steps if groups else 0
 
     return {
         "steps": float(num_steps),
@@ -85,10 +89,10 @@ def diagnose(graph: TransitionGraph, advantages: FloatArray) -> dict[str, float]
         "only_success_share": _share(only_success, groups),
         "progress_in_failures": _share(progressed[Outcome.FAILURE], moved[Outcome.FAILURE]),
         "progress_in_successes": _share(progressed[Outcome.SUCCESS], moved[Outcome.SUCCESS]),
-        "propagation_degree": _share(int(propagation.sum()), num_steps),
-        "single_propagation_share": _share(int(np.count_nonzero(propagation <= 1)), num_steps),
-        "visit_degree": _share(int(visits.sum()), num_steps),
-        "single_visit_share": _share(int(np.count_nonzero(visits <= 1)), num_steps),
+        "propagation_degree": _share(int(propagation.sum()), steps_of_known),
+        "single_propagation_share": _share(int(np.count_nonzero(propagation <= 1)), steps_of_known),
+        "visit_degree": _share(int(visits.sum()), steps_of_scored),
+        "single_visit_share": _share(int(np.count_nonzero(visits <= 1)), steps_of_scored),
     }
 
 
@@ -124,25 +128,17 @@ def warn_if_useless(graph: TransitionGraph, advantages: FloatArray, stacklevel: 
         )
 
 
-def _scored(outcome: np.ndarray) -> BoolArray:
-    return (outcome == Outcome.SUCCESS) | (outcome == Outcome.FAILURE)
-
-
 def _ends_ahead(graph: TransitionGraph) -> Int32Array:
-    """int32 (M,): the scored episodes whose outcome reaches each node, where an outcome is a sink (`OutcomeEdges`)."""
+    """int32 (M,): the scored episodes whose outcome reaches the value of each node."""
     t = graph.transitions
     last = t.order[t.episode_offsets[1:] - 1]
-    target = graph.target.copy()
-    target[last[t.outcome == Outcome.FAILURE]] = graph.num_nodes
+    ends = np.bincount(graph.source[last[_scored(t.outcome)]], minlength=graph.num_nodes)
     indptr, rows = graph.outgoing
-    return count_ends_ahead(
-        indptr,
-        target[rows],
-        graph.task_offsets,
-        graph.task_episodes,
-        graph.source[last],
-        _scored(t.outcome),
-    )
+    return count_ends_ahead(indptr, outcome_targets(graph)[rows], graph.task_offsets, ends.astype(np.int32))
+
+
+def _scored(outcome: np.ndarray) -> BoolArray:
+    return (outcome == Outcome.SUCCESS) | (outcome == Outcome.FAILURE)
 
 
 def _share(part: int, whole: int) -> float:

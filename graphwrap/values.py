@@ -12,12 +12,24 @@ from graphwrap.kernels.grouping import FloatArray, Int32Array, ids_within, share
 from graphwrap.transitions import Outcome
 
 
+def outcome_targets(graph: TransitionGraph) -> Int32Array:
+    """int32 (N,): the node that each row leads to where outcomes are sinks.
+
+    The last step of a success leads to GOAL (the success sink), the last step of a failure to the failure sink, which
+    is node number M. The last step of an unfinished or unscored episode leads to its observed next state.
+    """
+    t = graph.transitions
+    last = t.order[t.episode_offsets[1:] - 1]
+    target = graph.target.copy()
+    target[last[t.outcome == Outcome.FAILURE]] = graph.num_nodes
+    return target
+
+
 @dataclass(frozen=True, eq=False)
 class OutcomeEdges:
     """The distinct (u, a, v) edges of a graph whose episodes end in sinks (E edges, N rows, M nodes).
 
-    The last step of a success leads to GOAL (the success sink), the last step of a failure to the failure sink, which
-    is node number M. The last step of an unfinished or unscored episode leads to its observed next state.
+    What a row leads to is as in `outcome_targets`.
     """
 
     edge: Int32Array  # int32 (N,), edge of each row
@@ -32,9 +44,7 @@ class OutcomeEdges:
     def from_graph(cls, graph: TransitionGraph) -> OutcomeEdges:
         """Merge the rows of `graph` into distinct edges."""
         t = graph.transitions
-        last = t.order[t.episode_offsets[1:] - 1]
-        row_target = graph.target.copy()
-        row_target[last[t.outcome == Outcome.FAILURE]] = graph.num_nodes
+        row_target = outcome_targets(graph)
         edge, indptr = ids_within(*graph.outgoing, t.action, row_target)
         state_action, _ = graph.state_actions
         num_edges = indptr[-1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,7 +12,7 @@ import typer
 
 _NAME = "graphwrap diagnose"
 _NEEDED = {"pyarrow": "io", "rich": "cli"}
-_FILE = "transitions.parquet"
+_PICTURES = ("png", "pdf", "svg", "jpg", "webp")
 
 PAPERS = {
     "progress_in_failures": "0.22",
@@ -21,8 +22,8 @@ PAPERS = {
     "single_visit_share": "about 0.6",
     "single_propagation_share": "about 0.2",
 }
-"""ALFWorld, early in training: progress from GraphGPO (arXiv 2605.26684, Figure 1), the others from GRAFT (arXiv
-2609.28963)."""
+"""Of LLM agents in ALFWorld: progress early in training, from GraphGPO (arXiv 2605.26684, Figure 1); the others from
+GRAFT (arXiv 2609.28963)."""
 
 _BARS = {
     "progress_in_failures": "steps of failures\nthat make progress",
@@ -42,8 +43,16 @@ def diagnose(
             show_default=False,
         ),
     ],
-    updates: Annotated[int, typer.Option(help="Of each run take its first updates only. 0: all.")] = 0,
-    credit: Annotated[str, typer.Option(help="The method whose credit is looked at.")] = "graphgpo",
+    updates: Annotated[
+        int, typer.Option(help="Of each training run take its first updates only. 0: all.")
+    ] = 0,
+    credit: Annotated[
+        str,
+        typer.Option(
+            help="The method that zero_credit_fraction is about; parameters as in graphgpo:omega=0.4. The other "
+            "numbers do not depend on it, nor on what the episodes were trained with."
+        ),
+    ] = "graphgpo",
     picture: Annotated[
         Path | None,
         typer.Option(help="Draw the shares that the papers tell of, too, to this file.", show_default=False),
@@ -52,30 +61,28 @@ def diagnose(
     """Tell whether recorded episodes can carry graph credit: how often states recur, and whose outcomes reach them.
 
     Every file is one batch. The table has the mean of each number over the batches, the lowest and the highest, and
-    what the papers tell of their ALFWorld runs early in training. docs/methods.md says what each number is.
+    what the papers tell of LLM agents in ALFWorld. docs/methods.md says what each number is.
 
     Examples:
 
         graphwrap diagnose results/my-run --updates 10
         graphwrap diagnose results/alfworld-tiny --updates 10 --picture early.png
-        graphwrap diagnose recorded.parquet --credit graft
+        graphwrap diagnose first.parquet second.parquet --credit graft
     """
     from rich.console import Console
 
     from graphwrap._progress import progress_bars
-    from graphwrap.scripts.train_llm import require_packages
 
     console = Console()
     try:
-        require_packages(_NEEDED)
-        if updates < 0:
-            raise ValueError(f"--updates must be at least 0, got {updates}")
-        files = [file for path in paths for file in find_batches(path, updates)]
+        method = _checked(updates, credit, picture)
+        found = [file for path in paths for file in find_batches(path, updates)]
+        files = list({file.resolve(): file for file in found}.values())
         rows = []
         with progress_bars(console if console.is_terminal else None) as bars:
             job = bars.add_task("batches", total=len(files), says="")
             for file in files:
-                rows.append(diagnostics_of(file, credit))
+                rows.append(diagnostics_of(file, method))
                 bars.advance(job)
         numbers = {name: np.array([row[name] for row in rows]) for name in rows[0]}
         if picture is not None:
@@ -88,40 +95,75 @@ def diagnose(
         typer.echo(f"drawn: {picture}")
 
 
+def _checked(updates: int, credit: str, picture: Path | None) -> Any:
+    """The method, once the options are all right.
+
+    Raises:
+        ImportError, ValueError: one is not.
+    """
+    from graphwrap import make_credit
+    from graphwrap.scripts.comparison.settings import parse_credit
+    from graphwrap.scripts.train_llm import require_packages
+
+    require_packages({**_NEEDED, **({} if picture is None else {"matplotlib": "plot"})})
+    if updates < 0:
+        raise ValueError(f"--updates must be at least 0, got {updates}")
+    if picture is not None and (picture.suffix[1:].lower() not in _PICTURES or picture.is_dir()):
+        raise ValueError(
+            f"--picture must be a file that ends in .{', .'.join(_PICTURES)}, got {str(picture)!r}"
+        )
+    spec = parse_credit(credit, {}, own="")
+    return make_credit(spec.name, **spec.parameters)
+
+
 def find_batches(path: Path, updates: int = 0) -> list[Path]:
     """The files of transitions at a path, sorted.
 
     Args:
-        path: a file; or a folder with `transitions.parquet`, or with folders `transitions` at any depth.
-        updates: of the files in each folder `transitions` take the first so many; 0: all.
+        path: a file; or a folder in which, at any depth, training runs and evaluations are looked for.
+        updates: of each training run take the files of its first so many updates; 0: all.
 
     Raises:
-        FileNotFoundError: there is none.
+        OSError: a folder cannot be read.
+        ValueError: there is none.
     """
-    for file in (path, path / _FILE):
-        if file.is_file():
-            return [file]
-    folders = sorted(folder for folder in path.rglob("transitions") if folder.is_dir())
-    found = [file for folder in folders for file in sorted(folder.glob("*.parquet"))[: updates or None]]
+    from graphwrap.agents.evaluation.records import TRANSITIONS as OF_EVALUATION
+    from graphwrap.agents.runs.tracking import TRANSITIONS as OF_TRAINING
+
+    if path.is_file():
+        return [path]
+
+    def stop(error: OSError) -> None:
+        raise error
+
+    found: list[Path] = []
+    for name, subfolders, names in os.walk(path, onerror=stop if path.exists() else None):
+        folder = Path(name)
+        subfolders.sort()
+        if folder.resolve().name == OF_TRAINING:
+            of_updates = sorted(file for file in folder.glob("*.parquet") if file.is_file())
+            found += of_updates[: updates or None]
+        elif OF_EVALUATION in names:
+            found.append(folder / OF_EVALUATION)
+            subfolders[:] = [one for one in subfolders if one != "episodes"]  # the same, one by one
     if not found:
-        raise FileNotFoundError(
-            f"a path must be a file of transitions, or a folder that has {_FILE} or transitions/*.parquet in it, got "
-            f"{path}: train-llm and evaluate write them, and Transitions.save"
+        raise ValueError(
+            "a path must be a file of transitions, or a folder of training runs or evaluations, in which they are "
+            f"{OF_TRAINING}/*.parquet or {OF_EVALUATION}, got {str(path)!r}"
         )
     return found
 
 
-def diagnostics_of(file: Path, credit: str) -> dict[str, float]:
-    """The diagnostics of one batch under a method.
+def diagnostics_of(file: Path, method: Any) -> dict[str, float]:
+    """The diagnostics of one batch under a credit method.
 
     Raises:
-        ValueError: the file holds something else, or there is no such method.
+        ValueError: the file holds something else.
     """
     import warnings
 
-    from graphwrap import Transitions, make_credit
+    from graphwrap import Transitions
 
-    method = make_credit(credit)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the table tells the same
         return method(Transitions.load(file)).diagnostics
@@ -135,12 +177,10 @@ def draw(numbers: Mapping[str, np.ndarray], path: Path) -> None:
         path: image file; the suffix decides the format.
 
     Raises:
-        ImportError: matplotlib is missing.
+        OSError: it cannot be written.
     """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ImportError("the picture needs matplotlib: pip install 'graphwrap[plot]'") from error
+    from matplotlib.figure import Figure
+
     from graphwrap._files import whole_file
     from graphwrap.scripts.comparison.curves import FAINT, INK, axes_style
 
@@ -165,31 +205,32 @@ def draw(numbers: Mapping[str, np.ndarray], path: Path) -> None:
                 size=9,
             )
         if len(known) > 1:
-            axes.plot([place - 0.33] * 2, np.quantile(known, (0.1, 0.9)), color=INK, linewidth=1.4, zorder=3)
-    axes_style(
-        axes, "Green: these episodes (line: 80% of their batches). Grey: the papers' ALFWorld runs", grid="y"
-    )
+            axes.plot([place - 0.33] * 2, [known.min(), known.max()], color=INK, linewidth=1.4, zorder=3)
+    axes_style(axes, "Green: these episodes, line: lowest to highest batch. Grey: papers, ALFWorld")
     axes.set_xticks(range(len(_BARS)), _BARS.values())
     axes.set_ylim(0.0, 1.08)
     axes.set_ylabel("share of steps", color=INK, size=9.5)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with whole_file(path) as file:
-        figure.savefig(file, format=path.suffix[1:])
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with whole_file(path) as file:
+            figure.savefig(file, format=path.suffix[1:].lower())
+    except OSError as error:
+        raise OSError(f"cannot write {path}: {error.strerror or error}") from error
 
 
 def _show(console: Any, numbers: Mapping[str, np.ndarray]) -> None:
     from rich.table import Table
 
-    table = Table("number", box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for title in ("mean", "lowest", "highest", "papers, ALFWorld"):
-        table.add_column(title, justify="right")
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column("number", no_wrap=True)
+    for title in ("mean", "lowest", "highest", "papers"):
+        table.add_column(title, justify="right", no_wrap=True)
     for name, values in numbers.items():
         known = values[~np.isnan(values)]
-        told = (
-            [f"{number:,.4g}" for number in (known.mean(), known.min(), known.max())]
-            if len(known)
-            else ["-"] * 3
-        )
+        told = ["-"] * 3
+        if len(known):
+            told = [f"{number:,.4g}" for number in (known.mean(), known.min(), known.max())]
         table.add_row(name, *told, PAPERS.get(name, ""))
     console.print(table)
-    console.print(f"{len(next(iter(numbers.values())))} batches", highlight=False)
+    batches = len(next(iter(numbers.values())))
+    console.print(f"{batches} batch{'' if batches == 1 else 'es'}", highlight=False)

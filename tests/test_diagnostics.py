@@ -96,6 +96,34 @@ def test_an_unfinished_episode_has_no_outcome_to_reach_a_state():
     assert diagnostics["visit_degree"] == pytest.approx((0 + 2 + 2 + 1) / 6)
 
 
+def test_an_end_is_a_sink_and_only_a_scored_end_is_one():
+    # "b" is where the failure 1 ends, and where 0 and the unscored 2 go on; 3 has no outcome yet.
+    batch = Transitions.from_columns(
+        task=[0] * 6,
+        episode=[0, 0, 1, 2, 2, 3],
+        step=[0, 1, 0, 0, 1, 0],
+        state=["a", "b", "a2", "c", "b2", "d"],
+        action=[0] * 6,
+        next_state=["b", "goal", "b", "b2", "end", "d2"],
+        reward=[0.0, 1.0, 0.0, float("nan"), 0.0, 0.0],
+        terminated=[False, True, False, False, True, False],
+        truncated=[False, False, True, False, False, False],
+    )
+    diagnostics = GraphGPO()(batch).diagnostics
+    # a and b: episode 0. a2: episode 1, and not 0, which went on from b. c, b2 and d: no one.
+    assert diagnostics["propagation_degree"] == pytest.approx(3 / 6)
+    assert diagnostics["single_propagation_share"] == 1
+    assert diagnostics["visit_degree"] == pytest.approx(3 / 6)
+    assert diagnostics["single_visit_share"] == 1
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_without_a_scored_episode_there_is_no_degree():
+    diagnostics = GraphGPO()(two_walks(terminated=[False] * 6)).diagnostics
+    for name in ("propagation_degree", "single_propagation_share", "visit_degree", "single_visit_share"):
+        assert math.isnan(diagnostics[name])
+
+
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_remembered_episodes_reach_a_state_but_are_no_visits_of_this_batch():
     method = PersistentGraph("graphgpo")

@@ -159,8 +159,8 @@ def make_policy(settings: Settings, start: Path, say: Say = print) -> tuple[Poli
         policy = Policy.load(replace(settings.model, path=str(start)), critic=critic)
         policy.restore(start)
     else:
-        say("makes a tiny model, which learns the format from random actions")
-        epochs = settings.model.tiny.warm_start_epochs
+        guided, epochs = settings.model.tiny.warm_start_guided, settings.model.tiny.warm_start_epochs
+        say(f"makes a tiny model, which learns from random actions{' and walkthroughs' if guided else ''}")
 
         def report(epoch: int, loss: float) -> None:
             say(f"warm start: epoch {epoch + 1} of {epochs}, {loss:.3f} nats per token")

@@ -94,7 +94,7 @@ def _learning_curves(
                 steps, band[:, 1], band[:, 2], color=colours[label], alpha=0.16, linewidth=0, zorder=2
             )
         ends[label] = (steps[-1], band[-1, 0])
-    axes_style(axes, "Training success", grid="y")
+    axes_style(axes, "Training success")
     axes.set_xlabel("environment steps", color=INK, size=9.5)
     axes.set_ylim(bottom=0.0)
     axes.set_xlim(left=0.0, right=max((end[0] for end in ends.values()), default=1.0))
@@ -161,7 +161,7 @@ def _areas(axes: Any, groups: dict[str, list[Run]], colours: dict[str, str], nam
             weight="bold",
             ha="center",
         )
-    axes_style(axes, "Area under the training curve", grid="y")
+    axes_style(axes, "Area under the training curve")
     axes.set_xticks(list(places.values()), [names[label] for label in places])
     axes.set_xlim(-0.4, len(places) - 0.4)
     axes.margins(y=0.12)
@@ -173,10 +173,10 @@ def _areas(axes: Any, groups: dict[str, list[Run]], colours: dict[str, str], nam
         axes.tick_params(axis="x", rotation=25)
 
 
-def axes_style(axes: Any, title: str, grid: str) -> None:
-    """The look that all pictures have; `grid` is "x", "y" or "both"."""
+def axes_style(axes: Any, title: str) -> None:
+    """The look that all pictures have."""
     axes.set_title(title, loc="left", size=11, color=INK, pad=10)
-    axes.grid(axis=grid, color="#E6E6E6", linewidth=0.8, zorder=0)
+    axes.grid(axis="y", color="#E6E6E6", linewidth=0.8, zorder=0)
     axes.set_axisbelow(True)
     for side in ("top", "right", "left"):
         axes.spines[side].set_visible(False)

@@ -7,6 +7,7 @@ import math
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 from graphwrap import Transitions
@@ -40,8 +41,19 @@ SMALL = (
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runs") / "run"
-    Trainer(load_settings("alfworld-tiny", SMALL), folder).run()
+    with open(folder.parent / "console.txt", "w", encoding="utf-8") as file:
+        Trainer(load_settings("alfworld-tiny", SMALL), folder, console=Console(file=file)).run()
     return folder
+
+
+def test_the_warm_start_tells_how_far_it_is(run):
+    told = (run.parent / "console.txt").read_text(encoding="utf-8")
+    assert "learns from random actions and walkthroughs" in told
+    losses = [
+        float(line.split(", ")[1].split()[0]) for line in told.splitlines() if "warm start: epoch" in line
+    ]
+    assert len(losses) == 6
+    assert losses[0] > losses[-1]
 
 
 def test_two_updates(run):
@@ -87,5 +99,6 @@ def test_the_environment_of_the_shipped_settings_can_be_played(name, held_out, m
     settings = load_settings(name)
     guided = 0.0 if held_out else settings.model.tiny.warm_start_guided
     states = random_walks(env_maker(settings.env, held_out), 40, 0, guided)
-    assert len({state.task for state in states}) >= 1
+    assert len(states) == 40
+    assert any(state.taught for state in states) == (guided > 0)
     assert all("go to" in " ".join(state.admissible) for state in states)

@@ -36,9 +36,8 @@ def by_key(keys, num_keys):
     return np.concatenate([[0], np.cumsum(np.bincount(keys, minlength=num_keys))]), order
 
 
-@given(walks(), st.integers(1, 40))
+@given(walks(), st.integers(1, 3))
 def test_ends_ahead_are_those_a_search_finds(walk, times):
-    """`times` copies of each walk: more episodes than a word has bits."""
     first, episodes = walk
     num_nodes = int(first[-1])
     episodes = episodes * times
@@ -52,12 +51,8 @@ def test_ends_ahead_are_those_a_search_finds(walk, times):
         for node in range(num_nodes)
     ]
     indptr, _ = by_key([u for u, _ in edges], num_nodes)
-    found = count_ends_ahead(
-        *as_int32(indptr, [v for _, v in edges], first),
-        as_int32(*by_key([block for block, _, _ in episodes], len(first) - 1)),
-        *as_int32([nodes[-1] for _, nodes, _ in episodes]),
-        np.array([counts for _, _, counts in episodes]),
-    )
+    ends = np.bincount([nodes[-1] for _, nodes, counts in episodes if counts], minlength=num_nodes)
+    found = count_ends_ahead(*as_int32(indptr, [v for _, v in edges], first, ends))
     assert found.tolist() == expected
 
 
@@ -77,15 +72,23 @@ def test_visitors_are_counted_once(walk):
     ]
 
 
-@pytest.mark.parametrize("number", [63, 64, 65, 128, 129])
-def test_every_episode_of_a_chain_reaches_its_start(number):
-    # Episode e goes from node 0 to node e, then ends.
-    edges = edges_of([0, number], [(0, list(range(e + 1)), True) for e in range(number)])
+@pytest.mark.parametrize("number", [1, 63, 64, 65, 128, 129])
+def test_ends_are_counted_past_a_word(number):
+    # Episode e goes from node 0 to node e along a chain; twice each.
+    walks = [list(range(e + 1)) for e in range(number)] * 2
+    edges = edges_of([0, number], [(0, nodes, True) for nodes in walks])
     indptr, _ = by_key([u for u, _ in edges], number)
-    found = count_ends_ahead(
-        *as_int32(indptr, [v for _, v in edges], [0, number]),
-        as_int32([0, number], range(number)),
-        *as_int32(range(number)),
-        np.ones(number, bool),
-    )
-    assert found.tolist() == list(range(number, 0, -1))
+    found = count_ends_ahead(*as_int32(indptr, [v for _, v in edges], [0, number], [2] * number))
+    assert found.tolist() == [2 * left for left in range(number, 0, -1)]
+
+
+@pytest.mark.parametrize("number", [2, 64, 65, 200])
+def test_a_fork_reaches_every_end_once(number):
+    # Node 0 leads to all of 1 .. number, and those to two ends that they share.
+    first, second = number + 1, number + 2
+    edges = [(0, branch) for branch in range(1, number + 1)]
+    edges += [(branch, end) for branch in range(1, number + 1) for end in (first, second)]
+    indptr, _ = by_key([u for u, _ in edges], number + 3)
+    ends = [0] * (number + 1) + [3, 1]
+    found = count_ends_ahead(*as_int32(indptr, [v for _, v in edges], [0, number + 3], ends))
+    assert found.tolist() == [4] * (number + 1) + [3, 1]

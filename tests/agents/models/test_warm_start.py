@@ -169,9 +169,19 @@ def test_the_seed_decides_every_weight():
 
 
 def test_what_goes_through_the_model_at_once_changes_rounding_alone():
+    sizes = []
+
     def losses(tokens_per_batch):
         template = "{task}\n{history}\n{observation}"  # prompts of many lengths
         policy, prompter, states = make(KeyAndDoorEnv, template, settings_of(), 2)
+        evaluate = policy.evaluate
+        sizes.clear()
+
+        def counted(prompts, responses, temperature):
+            sizes.append(len(prompts))
+            return evaluate(prompts, responses, temperature)
+
+        policy.evaluate = counted
         told = warm_start(
             policy,
             prompter,
@@ -183,7 +193,10 @@ def test_what_goes_through_the_model_at_once_changes_rounding_alone():
         )
         return told, policy
 
-    (whole, policy), (parts, other) = losses(16384), losses(64)
+    whole, policy = losses(16384)
+    assert len(sizes) == 2 * -(-200 // 16)  # a batch of 16 states at once
+    parts, other = losses(64)
+    assert max(sizes) < 16
     assert parts == pytest.approx(whole, abs=1e-4)
     for name, weight in policy.model.named_parameters():
         assert torch.allclose(weight, other.model.get_parameter(name), atol=1e-3)

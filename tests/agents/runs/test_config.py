@@ -60,6 +60,7 @@ def test_the_papers_settings(name, prompt_tokens, steps, minibatch, omega):
 
 def test_the_papers_graft_on_alfworld():
     settings = load_settings("alfworld-qwen2.5-1.5b", ["credit.name=graft", "ppo.ratio=sequence"])
+    assert settings.ppo.ratio == "sequence"
     assert make_credit(settings.credit.name, **settings.credit.parameters).lam == 0.95
 
 
