@@ -50,8 +50,8 @@ class Trainer:
         command: The command line, to be written down.
         console: Where progress is shown; None: nowhere.
         world: The processes, each with a trainer of its own; the main one writes the files and shows the progress.
-        start: A folder for the model that is made for this run, to be shared with runs that differ in nothing that
-            makes it; None: every run makes its own.
+        start: A folder for the model that is made for this run, to be shared with other runs of one process each that
+            differ in nothing that makes it; None: the run makes its own.
 
     Raises:
         ValueError: The folder holds something else, or a run with other settings. Nothing is changed.

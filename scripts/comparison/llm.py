@@ -80,9 +80,8 @@ class LLMSettings:
             return make_row(told, steps)
 
         start = None
-        if (
-            settings.model.path == TINY
-        ):  # the same for every credit without a critic, and its warm start takes minutes
+        if settings.model.path == TINY:
+            # Its warm start takes minutes, and all credits without a critic start from the same model.
             critic = "-critic" if credit.name == CRITIC else ""
             start = folder / TRAININGS / STARTS / f"seed{seed}{critic}"
         trainer = Trainer(settings, folder / TRAININGS / run_name(credit.label, seed), start=start)
