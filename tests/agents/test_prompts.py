@@ -112,7 +112,7 @@ def test_a_template_of_ones_own(tmp_path: Path) -> None:
 def test_an_unknown_name_lists_the_known() -> None:
     with pytest.raises(
         ValueError,
-        match="one of brief, react, reflect, reflexion, sokoban, think, tiny or the path of a text file, got 'thinking'",
+        match="of brief, react, reflect, reflexion, sokoban, think, tiny or the path of a text file, got 'thinking'",
     ):
         PromptTemplate.load("thinking")
 
