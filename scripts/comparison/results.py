@@ -22,7 +22,10 @@ RUNS = "runs"
 TRAININGS = "trainings"
 """The folders of training runs that can be gone on with, where the learner has such."""
 REPORT_FILES = ("comparison.parquet", "summary.parquet", "summary.json", "summary.md", "curves.png")
-DECIDING = ("graphwrap", "gymnasium", "numba", "numpy", "python", "stable-baselines3", "torch")
+DECIDING = (
+    *("graphwrap", "gymnasium", "numba", "numpy", "python", "stable-baselines3", "torch", "transformers"),
+    *("alfworld", "textworld", "fast-downward-textworld"),
+)
 """Packages whose version may change a curve."""
 
 
