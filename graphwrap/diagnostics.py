@@ -131,8 +131,7 @@ def warn_if_useless(graph: TransitionGraph, advantages: FloatArray, stacklevel: 
 def _ends_ahead(graph: TransitionGraph) -> Int32Array:
     """int32 (M,): the scored episodes whose outcome reaches the value of each node."""
     t = graph.transitions
-    last = t.order[t.episode_offsets[1:] - 1]
-    ends = np.bincount(graph.source[last[_scored(t.outcome)]], minlength=graph.num_nodes)
+    ends = np.bincount(graph.source[t.last_rows[_scored(t.outcome)]], minlength=graph.num_nodes)
     indptr, rows = graph.outgoing
     return count_ends_ahead(indptr, outcome_targets(graph)[rows], graph.task_offsets, ends.astype(np.int32))
 

@@ -83,6 +83,11 @@ class Transitions:
         return len(self.task_labels)
 
     @property
+    def last_rows(self) -> np.ndarray:
+        """int32 (E,): the last row of each episode."""
+        return self.order[self.episode_offsets[1:] - 1]
+
+    @property
     def num_episodes(self) -> int:
         """E, the number of episodes."""
         return len(self.outcome)

@@ -19,9 +19,8 @@ def outcome_targets(graph: TransitionGraph) -> Int32Array:
     is node number M. The last step of an unfinished or unscored episode leads to its observed next state.
     """
     t = graph.transitions
-    last = t.order[t.episode_offsets[1:] - 1]
     target = graph.target.copy()
-    target[last[t.outcome == Outcome.FAILURE]] = graph.num_nodes
+    target[t.last_rows[t.outcome == Outcome.FAILURE]] = graph.num_nodes
     return target
 
 

@@ -127,6 +127,7 @@ def find_batches(path: Path, updates: int = 0) -> list[Path]:
         OSError: a folder cannot be read.
         ValueError: there is none.
     """
+    from graphwrap.agents.evaluation.folder import EPISODES
     from graphwrap.agents.evaluation.records import TRANSITIONS as OF_EVALUATION
     from graphwrap.agents.runs.tracking import TRANSITIONS as OF_TRAINING
 
@@ -145,7 +146,7 @@ def find_batches(path: Path, updates: int = 0) -> list[Path]:
             found += of_updates[: updates or None]
         elif OF_EVALUATION in names:
             found.append(folder / OF_EVALUATION)
-            subfolders[:] = [one for one in subfolders if one != "episodes"]  # the same, one by one
+            subfolders[:] = [one for one in subfolders if one != EPISODES]  # the same, one by one
     if not found:
         raise ValueError(
             "a path must be a file of transitions, or a folder of training runs or evaluations, in which they are "

@@ -97,7 +97,7 @@ def test_an_unfinished_episode_has_no_outcome_to_reach_a_state():
 
 
 def test_an_end_is_a_sink_and_only_a_scored_end_is_one():
-    # "b" is where the failure 1 ends, and where 0 and the unscored 2 go on; 3 has no outcome yet.
+    # "b" is where the failure 1 ends, and where 0 goes on; 2 is unscored, 3 has no outcome yet.
     batch = Transitions.from_columns(
         task=[0] * 6,
         episode=[0, 0, 1, 2, 2, 3],
